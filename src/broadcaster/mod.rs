@@ -1,0 +1,141 @@
+//! Broadcaster: which cards should stand where.
+//!
+//! A request that was opened owes a broadcast. It becomes one delivery for each
+//! account of the guardian: a card at a private address, or the reason why there
+//! is none. From then on a delivery is desired state; the worker makes it so.
+
+pub mod cards;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::broadcaster::cards::{View, draw};
+use crate::ids::{DeliveryId, RequestId};
+use crate::people::Binding;
+use crate::requests::status::Status;
+use crate::store::deliveries::{Delivery, State};
+use crate::store::jobs::{Job, Progress};
+use crate::store::{self, StoreError, Tx, Write, audit};
+
+/// How long after the last look at a page somebody counts as being there.
+pub const ATTENDANCE: Duration = Duration::from_hours(24);
+
+/// A channel that this gateway runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlet {
+    /// Its name.
+    pub channel: String,
+    /// Characters of exact text that fit on its cards.
+    pub exact_chars: usize,
+}
+
+/// Makes a request's deliveries and settles the job that asked for it.
+#[derive(Debug, Clone)]
+pub struct Broadcast {
+    /// The job.
+    pub job: Job,
+    /// The channels that run.
+    pub outlets: Vec<Outlet>,
+}
+
+#[async_trait]
+impl Write for Broadcast {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        if !store::jobs::record(tx, &self.job, &Progress::Done, None).await? {
+            return Ok(());
+        }
+        let Some(request) = store::requests::find(tx, self.job.request).await? else {
+            return Ok(());
+        };
+        if request.status != Status::Pending {
+            return Ok(());
+        }
+        let mut is_anywhere = false;
+        for binding in store::people::bindings_of(tx, request.guardian).await? {
+            let outlet = self.outlets.iter().find(|o| o.channel == binding.channel);
+            let reason = match (outlet, &binding.address) {
+                (None, _) => Some(format!("the channel {} is switched off", binding.channel)),
+                (Some(_), None) => Some("the private address is not known yet".to_owned()),
+                (Some(_), Some(_)) => None,
+            };
+            let view = View {
+                exact_chars: outlet.map_or(0, |o| o.exact_chars),
+                is_opened: false,
+            };
+            let is_whole = outlet.is_some() && draw(&request, view).is_whole;
+            is_anywhere |= reason.is_none();
+            let delivery =
+                delivery(request.id, &binding, request.version, is_whole, reason);
+            store::deliveries::insert(tx, &delivery).await?;
+        }
+        if !is_anywhere {
+            audit::insert(
+                tx,
+                &audit::Event {
+                    kind: "request.undeliverable",
+                    request: Some(request.id),
+                    agent: Some(request.agent),
+                    detail: Some("no channel of the guardian runs"),
+                    ..audit::Event::default()
+                },
+            )
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+fn delivery(
+    request: RequestId,
+    binding: &Binding,
+    version: i64,
+    is_whole: bool,
+    reason: Option<String>,
+) -> Delivery {
+    Delivery {
+        id: DeliveryId::new(),
+        request,
+        binding: binding.id,
+        channel: binding.channel.clone(),
+        address: binding.address.clone().unwrap_or_default(),
+        message: None,
+        state: if reason.is_some() { State::Failed } else { State::Queued },
+        shown_version: if reason.is_some() { version } else { 0 },
+        desired_version: version,
+        is_whole,
+        sent_at: None,
+        seen_at: None,
+        opened_at: None,
+        detail: reason,
+        attempts: 0,
+        fence: 0,
+    }
+}
+
+/// How a delivery is told to the agent: one word.
+pub fn state_word(delivery: &Delivery, status: Status) -> &'static str {
+    let is_shown = delivery.shown_version >= delivery.desired_version;
+    match delivery.state {
+        State::Failed => "failed",
+        State::Gone => "settled",
+        State::Sent if status.is_final() && is_shown => "settled",
+        State::Queued | State::Sending | State::Unknown | State::Sent => {
+            if delivery.seen_at.is_some() {
+                "seen"
+            } else if delivery.sent_at.is_some() {
+                "sent"
+            } else {
+                "queued"
+            }
+        }
+    }
+}
+
+/// Whether some surface of the guardian can take the card, as far as is known: a
+/// request that was not broadcast yet counts as reachable.
+pub fn is_reachable(deliveries: &[Delivery]) -> bool {
+    deliveries.is_empty() || deliveries.iter().any(|d| d.state != State::Failed)
+}

@@ -1,0 +1,453 @@
+//! Decisions: the only ways in which a request changes.
+//!
+//! [`decide`] is the one primitive for every surface. Like [`open`], [`cancel`]
+//! and [`expire`] it runs in the caller's transaction, together with everything
+//! that must be true with it: the audit row, what the cards have to show, what
+//! is owed to the agent. First writer wins; the loser is told who won.
+
+pub mod authority;
+mod open;
+
+use std::time::Duration;
+
+pub use open::{Deadline, NewRequest, OpenError, Opened, Opening, open};
+
+use crate::decisions::authority::Objection;
+use crate::ids::{BindingId, PrincipalId, RequestId};
+use crate::requests::status::{Status, Transition, TransitionError};
+use crate::requests::{Answer, Content, Request, Risk};
+use crate::resolvers;
+use crate::store::requests::Closing;
+use crate::store::{self, StoreError, Tx, audit, deliveries};
+
+/// Characters of exact text that every surface could show; a longer text has to
+/// be opened before it can be approved, even where no card stands yet.
+pub const WHOLE_CHARS: usize = 12_000;
+
+/// What a person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Approve,
+    /// No.
+    Deny {
+        /// Why not, in their words.
+        reason: Option<String>,
+    },
+    /// An answer.
+    Answer(Answer),
+    /// No answer.
+    Skip,
+}
+
+impl Verdict {
+    fn transition(&self) -> Transition {
+        match self {
+            Self::Approve => Transition::Approve,
+            Self::Deny { .. } => Transition::Deny,
+            Self::Answer(_) => Transition::Answer,
+            Self::Skip => Transition::Skip,
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Deny { .. } => "deny",
+            Self::Answer(_) => "answer",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+/// How they said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// A button.
+    Tap,
+    /// An emoji on the card.
+    Reaction,
+    /// The request's code.
+    Code,
+    /// A reply to the card.
+    Quote,
+    /// Words alone.
+    BareText,
+    /// The operator's keyboard, in the name of the guardian.
+    Keyboard,
+}
+
+impl Means {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Tap => "tap",
+            Self::Reaction => "reaction",
+            Self::Code => "code",
+            Self::Quote => "reply",
+            Self::BareText => "words",
+            Self::Keyboard => "keyboard",
+        }
+    }
+}
+
+/// What the operator allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Up to which risk an emoji may approve.
+    pub reaction_max_risk: Risk,
+    /// Up to which risk bare words may approve.
+    pub bare_text_max_risk: Risk,
+    /// How many live requests a guardian may have.
+    pub max_open: u32,
+    /// How long an approval waits unless it says otherwise.
+    pub ttl: Duration,
+    /// How long a question waits unless it says otherwise.
+    pub question_ttl: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            reaction_max_risk: Risk::Medium,
+            bare_text_max_risk: Risk::Medium,
+            max_open: 50,
+            ttl: Duration::from_mins(15),
+            question_ttl: Duration::from_mins(30),
+        }
+    }
+}
+
+/// Who decides, and through what they are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// The person.
+    pub principal: PrincipalId,
+    /// Their name.
+    pub name: String,
+    /// The account that they used; `None` at the operator's keyboard.
+    pub binding: Option<BindingId>,
+    /// Where.
+    pub channel: String,
+}
+
+/// One attempt to decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which request.
+    pub request: RequestId,
+    /// The revision that was shown, where the surface knows it.
+    pub revision: Option<i64>,
+    /// What is said.
+    pub verdict: Verdict,
+    /// How.
+    pub means: Means,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ruling {
+    /// It is the decision.
+    Applied(Request),
+    /// Another decision or a cancellation was first; this is how it stands.
+    AlreadyDecided(Request),
+    /// The deadline has passed.
+    Expired(Request),
+    /// Not this person's to decide. Says nothing about the request.
+    NotPermitted,
+    /// Nobody can decide it, and that is our fault: its guardian is gone.
+    NotDecidable(Request),
+    /// The person may decide, but not like this; nothing changed.
+    WrongAction(Request, Objection),
+    /// There is no such request.
+    NotFound,
+}
+
+/// Decides a request, if `actor` may and nobody was first.
+///
+/// Safe to repeat: the second call finds the first one's decision and changes
+/// nothing. Losing and refused attempts leave an audit row.
+///
+/// # Errors
+///
+/// [`StoreError`]: nothing is decided unless the enclosing transaction commits.
+pub async fn decide(
+    tx: &mut Tx,
+    actor: &Actor,
+    attempt: &Attempt,
+    policy: Policy,
+) -> Result<Ruling, StoreError> {
+    let Some(request) = store::requests::find(tx, attempt.request).await? else {
+        return Ok(Ruling::NotFound);
+    };
+    if request.guardian != actor.principal {
+        note(tx, "decision.refused", &request, actor, attempt).await?;
+        return Ok(Ruling::NotPermitted);
+    }
+    if store::people::find(tx, request.guardian).await?.is_none() {
+        note(tx, "decision.refused", &request, actor, attempt).await?;
+        return Ok(Ruling::NotDecidable(request));
+    }
+    let after = request.status.after(attempt.verdict.transition(), request.deadline, tx.now());
+    let status = match after {
+        Ok(status) => status,
+        Err(error) => return lost(tx, request, actor, attempt, error).await,
+    };
+    let is_changed = attempt.revision.is_some_and(|shown| shown != request.revision);
+    let fits = if is_changed {
+        Err(Objection::Changed)
+    } else {
+        let was_shown_whole = was_shown_whole(tx, &request).await?;
+        authority::check(&request, &attempt.verdict, attempt.means, was_shown_whole, policy)
+    };
+    if let Err(objection) = fits {
+        return Ok(Ruling::WrongAction(request, objection));
+    }
+
+    let (answer, reason) = match &attempt.verdict {
+        Verdict::Answer(answer) => (Some(answer), None),
+        Verdict::Deny { reason } => (None, reason.as_deref()),
+        Verdict::Approve | Verdict::Skip => (None, None),
+    };
+    let closing = Closing {
+        id: request.id,
+        revision: request.revision,
+        status,
+        answer,
+        reason,
+        by: actor.principal,
+        binding: actor.binding,
+        channel: &actor.channel,
+    };
+    if !store::requests::close(tx, &closing).await? {
+        return beaten(tx, &request, actor, attempt).await;
+    }
+    audit::insert(
+        tx,
+        &audit::Event {
+            kind: status_event(status),
+            request: Some(request.id),
+            agent: Some(request.agent),
+            actor: Some(&actor.name),
+            channel: Some(&actor.channel),
+            before: Some(Status::Pending.as_str()),
+            after: Some(status.as_str()),
+            detail: Some(attempt.means.word()),
+        },
+    )
+    .await?;
+    let decided = follow_through(tx, request.id).await?;
+    Ok(decided.map_or(Ruling::NotFound, Ruling::Applied))
+}
+
+/// Takes a request back, for its agent or for the operator.
+///
+/// # Errors
+///
+/// [`StoreError`]: nothing is cancelled unless the enclosing transaction
+/// commits.
+pub async fn cancel(
+    tx: &mut Tx,
+    id: RequestId,
+    reason: &str,
+    actor: &str,
+    superseded_by: Option<RequestId>,
+) -> Result<Ruling, StoreError> {
+    if !store::requests::cancel(tx, id, reason, superseded_by).await? {
+        let request = store::requests::find(tx, id).await?;
+        return Ok(request.map_or(Ruling::NotFound, |r| match r.status {
+            Status::Expired => Ruling::Expired(r),
+            _ => Ruling::AlreadyDecided(r),
+        }));
+    }
+    let Some(request) = follow_through(tx, id).await? else { return Ok(Ruling::NotFound) };
+    audit::insert(
+        tx,
+        &audit::Event {
+            kind: status_event(Status::Cancelled),
+            request: Some(id),
+            agent: Some(request.agent),
+            actor: Some(actor),
+            before: Some(Status::Pending.as_str()),
+            after: Some(Status::Cancelled.as_str()),
+            detail: Some(reason),
+            ..audit::Event::default()
+        },
+    )
+    .await?;
+    Ok(Ruling::Applied(request))
+}
+
+/// Expires what is past its deadline, at most 500; how many.
+///
+/// # Errors
+///
+/// [`StoreError`]: nothing expires unless the enclosing transaction commits.
+pub async fn expire(tx: &mut Tx) -> Result<usize, StoreError> {
+    let expired = store::requests::expire_due(tx).await?;
+    for id in &expired {
+        let Some(request) = follow_through(tx, *id).await? else { continue };
+        audit::insert(
+            tx,
+            &audit::Event {
+                kind: status_event(Status::Expired),
+                request: Some(*id),
+                agent: Some(request.agent),
+                before: Some(Status::Pending.as_str()),
+                after: Some(Status::Expired.as_str()),
+                ..audit::Event::default()
+            },
+        )
+        .await?;
+    }
+    Ok(expired.len())
+}
+
+/// Notes that the guardian opened the whole text of a request's cards.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(), StoreError> {
+    if !deliveries::mark_opened(tx, request.id).await? {
+        return Ok(());
+    }
+    store::requests::bump_version(tx, request.id).await?;
+    if let Some(now) = store::requests::find(tx, request.id).await? {
+        deliveries::want(tx, request.id, now.version).await?;
+    }
+    audit::insert(
+        tx,
+        &audit::Event {
+            kind: "delivery.opened",
+            request: Some(request.id),
+            agent: Some(request.agent),
+            actor: Some(&actor.name),
+            channel: Some(&actor.channel),
+            ..audit::Event::default()
+        },
+    )
+    .await
+}
+
+/// Characters of the exact text that a card of this content has to show.
+pub fn exact_chars(content: &Content) -> usize {
+    let input = content.tool.as_ref().map_or(0, |tool| tool.input.to_string().chars().count());
+    let words = [&content.title, &content.body];
+    let words: usize = words.iter().filter_map(|w| w.as_ref()).map(|w| w.chars().count()).sum();
+    input + words
+}
+
+async fn was_shown_whole(tx: &mut Tx, request: &Request) -> Result<bool, StoreError> {
+    let cards = deliveries::list_of(tx, request.id).await?;
+    if cards.is_empty() {
+        return Ok(exact_chars(&request.content) <= WHOLE_CHARS);
+    }
+    Ok(cards.iter().any(|card| card.is_whole || card.opened_at.is_some()))
+}
+
+/// What must be true with every end: cards show it, the agent is owed it.
+async fn follow_through(tx: &mut Tx, id: RequestId) -> Result<Option<Request>, StoreError> {
+    let Some(request) = store::requests::find(tx, id).await? else { return Ok(None) };
+    deliveries::want(tx, id, request.version).await?;
+    for owed in resolvers::of(request.content.kind).owed(&request) {
+        store::jobs::enqueue(tx, owed.kind, id, &owed.payload).await?;
+    }
+    Ok(Some(request))
+}
+
+async fn lost(
+    tx: &mut Tx,
+    request: Request,
+    actor: &Actor,
+    attempt: &Attempt,
+    error: TransitionError,
+) -> Result<Ruling, StoreError> {
+    let is_late = matches!(error, TransitionError::TooLate) || request.status == Status::Expired;
+    let kind = if is_late { "decision.late" } else { "decision.lost" };
+    note(tx, kind, &request, actor, attempt).await?;
+    Ok(if is_late { Ruling::Expired(request) } else { Ruling::AlreadyDecided(request) })
+}
+
+/// The compare-and-set matched nothing: somebody was first, or what was true
+/// when the request was read is no longer.
+async fn beaten(
+    tx: &mut Tx,
+    request: &Request,
+    actor: &Actor,
+    attempt: &Attempt,
+) -> Result<Ruling, StoreError> {
+    let Some(current) = store::requests::find(tx, request.id).await? else {
+        return Ok(Ruling::NotFound);
+    };
+    if current.status.is_final() {
+        let error = TransitionError::Final(current.status);
+        return lost(tx, current, actor, attempt, error).await;
+    }
+    if current.revision != request.revision {
+        return Ok(Ruling::WrongAction(current, Objection::Changed));
+    }
+    if current.deadline <= tx.now() {
+        return lost(tx, current, actor, attempt, TransitionError::TooLate).await;
+    }
+    note(tx, "decision.refused", &current, actor, attempt).await?;
+    Ok(Ruling::NotPermitted)
+}
+
+async fn note(
+    tx: &mut Tx,
+    kind: &str,
+    request: &Request,
+    actor: &Actor,
+    attempt: &Attempt,
+) -> Result<(), StoreError> {
+    let detail = format!("{} by {}", attempt.verdict.word(), attempt.means.word());
+    audit::insert(
+        tx,
+        &audit::Event {
+            kind,
+            request: Some(request.id),
+            agent: Some(request.agent),
+            actor: Some(&actor.name),
+            channel: Some(&actor.channel),
+            before: Some(request.status.as_str()),
+            after: Some(request.status.as_str()),
+            detail: Some(&detail),
+        },
+    )
+    .await
+}
+
+/// The audit kind of reaching a status.
+pub fn status_event(status: Status) -> &'static str {
+    match status {
+        Status::Pending => "request.created",
+        Status::Approved => "request.approved",
+        Status::Denied => "request.denied",
+        Status::Answered => "request.answered",
+        Status::Skipped => "request.skipped",
+        Status::Expired => "request.expired",
+        Status::Cancelled => "request.cancelled",
+    }
+}
+
+/// The proof that a request was approved by its guardian. Only this module makes
+/// one, and only from a stored decision; whatever runs something dangerous asks
+/// for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approved {
+    request: Request,
+}
+
+impl Approved {
+    /// The proof, if `request` is one that a person has approved.
+    pub fn of(request: Request) -> Option<Self> {
+        let has_decider = request.outcome.as_ref().is_some_and(|o| o.decided_by.is_some());
+        let is_intact = request.content.digest() == request.digest;
+        (request.status == Status::Approved && has_decider && is_intact).then_some(Self { request })
+    }
+
+    /// What was shown and approved.
+    pub fn content(&self) -> &Content {
+        &self.request.content
+    }
+}

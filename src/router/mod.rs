@@ -1,0 +1,293 @@
+//! The reply router: what a person did → a decision, an answer, or nothing of
+//! ours.
+//!
+//! ```text
+//! reaction → tap → code → reply to a card → bare answer → bare words → not ours
+//! ```
+//!
+//! One file a stage. A stage only says what the person *means* ([`Intent`]);
+//! [`route`] carries it out by the primitive, in one transaction with the
+//! reading of what is open and with the end of the inbox item. So nothing can
+//! come between, and a crash repeats the routing, not the effect.
+
+mod address;
+mod bare;
+mod intent;
+mod reaction;
+pub mod reading;
+mod tap;
+
+use async_trait::async_trait;
+use sayso_channel::{Event, Inbound};
+
+use crate::decisions::{self, Actor, Attempt, Means, Policy, Ruling, Verdict};
+use crate::ids::{InboxId, RequestId};
+use crate::requests::Request;
+use crate::requests::status::Status;
+use crate::router::intent::Intent;
+use crate::store::inbox::Fate;
+use crate::store::{self, StoreError, Tx, Write};
+use crate::wording;
+
+/// What became of something that a person did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the decision.
+    Applied,
+    /// Another was first, or the request was taken back.
+    AlreadyDecided,
+    /// The deadline has passed.
+    Expired,
+    /// Not theirs to decide.
+    NotPermitted,
+    /// Nobody can decide it, through our fault.
+    NotDecidable,
+    /// Not decided like that.
+    WrongAction,
+    /// No such request, or none of theirs.
+    NotFound,
+    /// It names a request and doesn't say what.
+    Clarify,
+    /// It could mean several.
+    Disambiguate,
+    /// It is not ours; it goes to the agent.
+    Passed,
+}
+
+impl Outcome {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::AlreadyDecided => "already_decided",
+            Self::Expired => "expired",
+            Self::NotPermitted => "not_permitted",
+            Self::NotDecidable => "not_decidable",
+            Self::WrongAction => "wrong_action",
+            Self::NotFound => "not_found",
+            Self::Clarify => "clarify",
+            Self::Disambiguate => "disambiguate",
+            Self::Passed => "passed",
+        }
+    }
+}
+
+/// What became of it, which request it was about, and what to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routed {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The request.
+    pub request: Option<RequestId>,
+    /// How the request stands now.
+    pub status: Option<Status>,
+    /// The words for the person.
+    pub reply: Option<String>,
+}
+
+impl Routed {
+    fn new(outcome: Outcome, request: Option<&Request>, reply: Option<String>) -> Self {
+        Self { outcome, request: request.map(|r| r.id), status: request.map(|r| r.status), reply }
+    }
+
+    /// Not ours, nothing to say.
+    fn passed() -> Self {
+        Self::new(Outcome::Passed, None, None)
+    }
+}
+
+impl From<Ruling> for Routed {
+    fn from(ruling: Ruling) -> Self {
+        let reply = Some(wording::ruling(&ruling));
+        match ruling {
+            Ruling::Applied(request) => Self::new(Outcome::Applied, Some(&request), reply),
+            Ruling::AlreadyDecided(request) => {
+                Self::new(Outcome::AlreadyDecided, Some(&request), reply)
+            }
+            Ruling::Expired(request) => Self::new(Outcome::Expired, Some(&request), reply),
+            Ruling::NotPermitted => Self::new(Outcome::NotPermitted, None, reply),
+            Ruling::NotDecidable(request) => {
+                Self::new(Outcome::NotDecidable, Some(&request), reply)
+            }
+            Ruling::WrongAction(request, _) => {
+                Self::new(Outcome::WrongAction, Some(&request), reply)
+            }
+            Ruling::NotFound => Self::new(Outcome::NotFound, None, reply),
+        }
+    }
+}
+
+/// Routes one stored inbound item and marks it as dealt with.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The stored item.
+    pub item: InboxId,
+    /// The channel that reported it.
+    pub channel: String,
+    /// What it reported.
+    pub inbound: Inbound,
+    /// What the operator allows.
+    pub policy: Policy,
+}
+
+#[async_trait]
+impl Write for Route {
+    type Out = Routed;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
+        let routed = route(tx, &self.channel, &self.inbound, self.policy).await?;
+        let fate = Fate {
+            outcome: routed.outcome.as_str().to_owned(),
+            reply: routed.reply.clone(),
+            request: routed.request.map(|id| id.to_string()),
+        };
+        if store::inbox::finish(tx, self.item, &fate).await? {
+            Ok(routed)
+        } else {
+            Err(StoreError::AlreadyDone)
+        }
+    }
+}
+
+/// Finds out what a person means and carries it out.
+///
+/// # Errors
+///
+/// [`StoreError`]: nothing happened unless the enclosing transaction commits.
+pub async fn route(
+    tx: &mut Tx,
+    channel: &str,
+    inbound: &Inbound,
+    policy: Policy,
+) -> Result<Routed, StoreError> {
+    let account = &inbound.actor;
+    let is_tap = matches!(inbound.event, Event::Tap { .. });
+    let binding =
+        store::people::find_binding(tx, channel, &account.realm, &account.id).await?;
+    let Some(binding) = binding.filter(|_| !account.is_automated) else {
+        // Nobody we know. A press wants an answer; the rest is not for us.
+        let refused = || Routed::from(Ruling::NotPermitted);
+        return Ok(if is_tap { refused() } else { Routed::passed() });
+    };
+    let Some(person) = store::people::find(tx, binding.principal).await? else {
+        return Ok(Routed::from(Ruling::NotPermitted));
+    };
+    store::people::touch(tx, binding.id).await?;
+    let actor = Actor {
+        principal: person.id,
+        name: person.name,
+        binding: Some(binding.id),
+        channel: channel.to_owned(),
+    };
+    let address = inbound.place.address.as_str();
+    let intent = match &inbound.event {
+        Event::Reaction { emoji, message } => {
+            reaction::read(tx, channel, address, emoji, message).await?
+        }
+        Event::Tap { token, text, .. } => tap::read(tx, token, text.as_deref()).await?,
+        Event::Text { is_secondhand: true, text, .. } => bare::secondhand(text),
+        Event::Text { text, reply_to, .. } => {
+            let place = bare::Conversation { channel, address };
+            read_text(tx, &actor, place, text, reply_to.as_deref()).await?
+        }
+        Event::Ignored => Intent::Nothing,
+    };
+    carry_out(tx, &actor, intent, policy).await
+}
+
+/// The stages for text, in order.
+async fn read_text(
+    tx: &mut Tx,
+    actor: &Actor,
+    place: bare::Conversation<'_>,
+    text: &str,
+    reply_to: Option<&str>,
+) -> Result<Intent, StoreError> {
+    if let Some(intent) = address::by_code(tx, actor, text).await? {
+        return Ok(intent);
+    }
+    if let Some(message) = reply_to {
+        let card = store::requests::find_by_message(tx, place.channel, place.address, message);
+        if let Some(request) = card.await? {
+            return Ok(address::about(request, text, Means::Quote));
+        }
+    }
+    bare::read(tx, actor, place, text).await
+}
+
+async fn carry_out(
+    tx: &mut Tx,
+    actor: &Actor,
+    intent: Intent,
+    policy: Policy,
+) -> Result<Routed, StoreError> {
+    match intent {
+        Intent::Decide { request, verdict, means } => {
+            let attempt = Attempt { request, revision: None, verdict, means };
+            Ok(decisions::decide(tx, actor, &attempt, policy).await?.into())
+        }
+        Intent::Reveal(request) => {
+            if request.guardian != actor.principal {
+                return Ok(Routed::from(Ruling::NotPermitted));
+            }
+            if request.status.is_final() {
+                return Ok(Routed::from(ended(request)));
+            }
+            decisions::reveal(tx, &request, actor).await?;
+            let reply = format!("{} is now shown whole.", request.code);
+            Ok(Routed::new(Outcome::Clarify, Some(&request), Some(reply)))
+        }
+        Intent::Clarify(request) => {
+            if request.guardian != actor.principal {
+                return Ok(Routed::from(Ruling::NotFound));
+            }
+            if request.status.is_final() || request.deadline <= tx.now() {
+                return Ok(Routed::from(ended(request)));
+            }
+            let reply = wording::clarify(&request);
+            Ok(Routed::new(Outcome::Clarify, Some(&request), Some(reply)))
+        }
+        Intent::Disambiguate(candidates) => {
+            let reply = wording::disambiguate(&candidates);
+            Ok(Routed::new(Outcome::Disambiguate, None, Some(reply)))
+        }
+        Intent::Say(outcome, reply) => Ok(Routed::new(outcome, None, Some(reply))),
+        Intent::Pass(hint) => Ok(Routed::new(Outcome::Passed, None, hint)),
+        Intent::Nothing => Ok(Routed::passed()),
+    }
+}
+
+fn ended(request: Request) -> Ruling {
+    match request.status {
+        Status::Pending | Status::Expired => Ruling::Expired(request),
+        _ => Ruling::AlreadyDecided(request),
+    }
+}
+
+/// The operator decides at the keyboard in the name of a guardian.
+#[derive(Debug, Clone)]
+pub struct DecideAtKeyboard {
+    /// The request.
+    pub request: RequestId,
+    /// In whose name.
+    pub actor: Actor,
+    /// What.
+    pub verdict: Verdict,
+    /// What the operator allows.
+    pub policy: Policy,
+}
+
+#[async_trait]
+impl Write for DecideAtKeyboard {
+    type Out = Routed;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
+        let attempt = Attempt {
+            request: self.request,
+            revision: None,
+            verdict: self.verdict.clone(),
+            means: Means::Keyboard,
+        };
+        Ok(decisions::decide(tx, &self.actor, &attempt, self.policy).await?.into())
+    }
+}

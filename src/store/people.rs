@@ -1,0 +1,218 @@
+//! `principals` and `bindings`: people, and the accounts they are known by.
+
+use crate::clock::Timestamp;
+use crate::ids::{BindingId, PrincipalId};
+use crate::people::{Binding, Principal};
+use crate::store::{StoreError, Tx};
+
+#[derive(sqlx::FromRow)]
+struct PrincipalRow {
+    id: String,
+    name: String,
+    created_at: i64,
+}
+
+impl TryFrom<PrincipalRow> for Principal {
+    type Error = StoreError;
+
+    fn try_from(row: PrincipalRow) -> Result<Self, StoreError> {
+        let id = row.id.parse().map_err(|_| StoreError::Corrupt {
+            table: "principals",
+            column: "id",
+            row: row.id.clone(),
+        })?;
+        Ok(Self { id, name: row.name, created_at: Timestamp::from_micros(row.created_at) })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct BindingRow {
+    id: String,
+    principal: String,
+    channel: String,
+    realm: String,
+    account: String,
+    address: Option<String>,
+    last_seen_at: Option<i64>,
+    trouble: Option<String>,
+}
+
+impl TryFrom<BindingRow> for Binding {
+    type Error = StoreError;
+
+    fn try_from(row: BindingRow) -> Result<Self, StoreError> {
+        let key = row.id.clone();
+        let corrupt = |column| StoreError::Corrupt { table: "bindings", column, row: key.clone() };
+        Ok(Self {
+            id: row.id.parse().map_err(|_| corrupt("id"))?,
+            principal: row.principal.parse().map_err(|_| corrupt("principal"))?,
+            channel: row.channel,
+            realm: row.realm,
+            account: row.account,
+            address: row.address,
+            last_seen_at: row.last_seen_at.map(Timestamp::from_micros),
+            trouble: row.trouble,
+        })
+    }
+}
+
+/// Writes a new person.
+///
+/// # Errors
+///
+/// See [`StoreError`]; a name that is taken is a unique violation.
+pub async fn insert(tx: &mut Tx, principal: &Principal) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO principals (id, name, created_at) VALUES ($1, $2, $3)")
+        .bind(principal.id.to_string())
+        .bind(principal.name.clone())
+        .bind(principal.created_at.micros())
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}
+
+/// Everybody, by name.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn list(tx: &mut Tx) -> Result<Vec<Principal>, StoreError> {
+    let rows: Vec<PrincipalRow> = sqlx::query_as(
+        "SELECT id, name, created_at FROM principals WHERE removed_at IS NULL ORDER BY name",
+    )
+    .fetch_all(tx.conn())
+    .await?;
+    rows.into_iter().map(Principal::try_from).collect()
+}
+
+/// The person of that name.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn find_by_name(tx: &mut Tx, name: &str) -> Result<Option<Principal>, StoreError> {
+    let row: Option<PrincipalRow> = sqlx::query_as(
+        "SELECT id, name, created_at FROM principals WHERE name = $1 AND removed_at IS NULL",
+    )
+    .bind(name.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    row.map(Principal::try_from).transpose()
+}
+
+/// The person with that id, unless they were removed.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn find(tx: &mut Tx, id: PrincipalId) -> Result<Option<Principal>, StoreError> {
+    let row: Option<PrincipalRow> = sqlx::query_as(
+        "SELECT id, name, created_at FROM principals WHERE id = $1 AND removed_at IS NULL",
+    )
+    .bind(id.to_string())
+    .fetch_optional(tx.conn())
+    .await?;
+    row.map(Principal::try_from).transpose()
+}
+
+/// Removes a person and revokes their bindings; says whether there was one.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn remove(tx: &mut Tx, id: PrincipalId) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    sqlx::query("UPDATE bindings SET revoked_at = $2 WHERE principal = $1 AND revoked_at IS NULL")
+        .bind(id.to_string())
+        .bind(now)
+        .execute(tx.conn())
+        .await?;
+    let done =
+        sqlx::query("UPDATE principals SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL")
+            .bind(id.to_string())
+            .bind(now)
+            .execute(tx.conn())
+            .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Writes a binding.
+///
+/// # Errors
+///
+/// See [`StoreError`]; an account that is bound already is a unique violation.
+pub async fn bind(tx: &mut Tx, binding: &Binding) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    sqlx::query(
+        "INSERT INTO bindings (id, principal, channel, realm, account, address, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(binding.id.to_string())
+    .bind(binding.principal.to_string())
+    .bind(binding.channel.clone())
+    .bind(binding.realm.clone())
+    .bind(binding.account.clone())
+    .bind(binding.address.clone())
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
+
+/// The bindings in force of a person, oldest first.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn bindings_of(tx: &mut Tx, principal: PrincipalId) -> Result<Vec<Binding>, StoreError> {
+    let rows: Vec<BindingRow> = sqlx::query_as(
+        "SELECT id, principal, channel, realm, account, address, last_seen_at, trouble
+           FROM bindings
+          WHERE principal = $1 AND revoked_at IS NULL
+          ORDER BY created_at, id",
+    )
+    .bind(principal.to_string())
+    .fetch_all(tx.conn())
+    .await?;
+    rows.into_iter().map(Binding::try_from).collect()
+}
+
+/// The binding in force of an account.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn find_binding(
+    tx: &mut Tx,
+    channel: &str,
+    realm: &str,
+    account: &str,
+) -> Result<Option<Binding>, StoreError> {
+    let row: Option<BindingRow> = sqlx::query_as(
+        "SELECT id, principal, channel, realm, account, address, last_seen_at, trouble
+           FROM bindings
+          WHERE channel = $1 AND realm = $2 AND account = $3 AND revoked_at IS NULL",
+    )
+    .bind(channel.to_owned())
+    .bind(realm.to_owned())
+    .bind(account.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    row.map(Binding::try_from).transpose()
+}
+
+/// Notes that the person was seen at a binding just now and that nothing is
+/// wrong with it.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn touch(tx: &mut Tx, id: BindingId) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    sqlx::query("UPDATE bindings SET last_seen_at = $2, trouble = NULL WHERE id = $1")
+        .bind(id.to_string())
+        .bind(now)
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! SQLite's one writer: commits waiting writes together.
+
+use std::panic::AssertUnwindSafe;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use sqlx::AnyPool;
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::store::dialect::Dialect;
+use crate::store::{StoreError, Tx, TxInner, Write};
+
+/// Writes that may wait at the same time; more have to wait before the queue.
+const QUEUE: usize = 1024;
+/// Writes that share one commit at most.
+const GROUP: usize = 256;
+
+pub(super) struct Writer {
+    queue: Mutex<Option<mpsc::Sender<Box<dyn Queued>>>>,
+    sender: mpsc::WeakSender<Box<dyn Queued>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        pool: AnyPool,
+        clock: Clock,
+        fatal: watch::Sender<bool>,
+        commits: watch::Sender<u64>,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let weak = sender.downgrade();
+        let task = tokio::spawn(Loop { pool, clock, fatal, commits, receiver }.run());
+        Self { queue: Mutex::new(Some(sender)), sender: weak, task: Mutex::new(Some(task)) }
+    }
+
+    pub(super) async fn submit<W: Write>(&self, write: W) -> Result<W::Out, StoreError> {
+        let sender = self.sender.upgrade().ok_or(StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let queued = Box::new(Entry { write, out: None, reply });
+        sender.send(queued).await.map_err(|_| StoreError::Closed)?;
+        drop(sender);
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.sender.upgrade().map_or(0, |s| s.max_capacity() - s.capacity())
+    }
+
+    pub(super) async fn close(&self) {
+        self.queue.lock().await.take();
+        if let Some(task) = self.task.lock().await.take() {
+            // A panic of the loop was reported where it happened.
+            let _ = task.await;
+        }
+    }
+}
+
+/// A write in the queue, whatever it yields.
+#[async_trait]
+trait Queued: Send {
+    async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError>;
+    fn finish(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Entry<W: Write> {
+    write: W,
+    out: Option<W::Out>,
+    reply: oneshot::Sender<Result<W::Out, StoreError>>,
+}
+
+#[async_trait]
+impl<W: Write> Queued for Entry<W> {
+    async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
+        let run = AssertUnwindSafe(self.write.run(tx)).catch_unwind().await;
+        self.out = Some(run.map_err(|_| StoreError::Panicked)??);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), StoreError>) {
+        let Self { out, reply, .. } = *self;
+        // The caller may have stopped waiting; the write stands all the same.
+        let _ = reply.send(committed.and_then(|()| out.ok_or(StoreError::Closed)));
+    }
+}
+
+struct Loop {
+    pool: AnyPool,
+    clock: Clock,
+    fatal: watch::Sender<bool>,
+    commits: watch::Sender<u64>,
+    receiver: mpsc::Receiver<Box<dyn Queued>>,
+}
+
+impl Loop {
+    async fn run(mut self) {
+        let mut group = Vec::with_capacity(GROUP);
+        while self.receiver.recv_many(&mut group, GROUP).await > 0 {
+            self.commit(std::mem::take(&mut group)).await;
+        }
+        self.pool.close().await;
+    }
+
+    async fn commit(&self, mut group: Vec<Box<dyn Queued>>) {
+        let result = self.try_together(&mut group).await;
+        if result.is_ok() || group.len() == 1 {
+            for queued in group {
+                queued.finish(self.watched(result.clone()));
+            }
+            return;
+        }
+        for mut queued in group {
+            let result = self.try_together(std::slice::from_mut(&mut queued)).await;
+            queued.finish(self.watched(result));
+        }
+    }
+
+    async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
+        let inner = TxInner::Writing(self.pool.begin_with(Dialect::Sqlite.begin_write()).await?);
+        let mut tx = Tx { inner, dialect: Dialect::Sqlite, clock: self.clock.clone() };
+        for queued in group {
+            if let Err(error) = queued.run(&mut tx).await {
+                tx.rollback().await?;
+                return Err(error);
+            }
+        }
+        tx.commit().await?;
+        self.commits.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    fn watched(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        if let Err(error) = &result
+            && error.is_fatal()
+        {
+            tracing::error!(error = error as &dyn std::error::Error, "The database file failed");
+            self.fatal.send_replace(true);
+        }
+        result
+    }
+}
