@@ -1,12 +1,24 @@
 //! Sayso: a gateway between AI agents and the people who answer for them.
+pub mod admin;
+pub mod api;
 pub mod broadcaster;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod decisions;
+pub mod desk;
 pub mod display;
 pub mod ids;
+pub mod jobs;
+pub mod lifecycle;
 pub mod people;
 pub mod requests;
 pub mod resolvers;
 pub mod router;
+pub mod secrets;
 pub mod store;
+pub mod telemetry;
+pub mod wakeups;
+pub mod wire;
+pub mod wiring;
 pub mod wording;

@@ -1,1 +1,5 @@
-fn main(){}
+//! The `sayso` program.
+
+fn main() -> std::process::ExitCode {
+    sayso::cli::main()
+}

@@ -253,3 +253,36 @@ pub fn short_title(request: &Request) -> String {
     let safe = crate::display::make_safe_words(&text).text;
     sayso_channel::text::shorten(&crate::display::on_one_line(&safe), 80)
 }
+
+/// One line of a request's story, as a person reads it; nothing for what only
+/// the audit needs.
+pub fn trail(line: &crate::store::audit::Line) -> Option<String> {
+    let actor = line.actor.as_deref().unwrap_or("somebody");
+    let channel = line.channel.as_deref().unwrap_or("?");
+    let detail = line.detail.as_deref().unwrap_or_default();
+    let by = format!("by {actor} via {channel}");
+    Some(match line.kind.as_str() {
+        "request.created" => format!("Parked by {actor}"),
+        "request.asked_again" => format!("Asked again by {actor}"),
+        "request.undeliverable" => format!("Undeliverable: {detail}"),
+        "delivery.sent" => format!("Delivered to {channel}"),
+        "delivery.seen" => format!("Seen {by}"),
+        "delivery.opened" => format!("Opened whole {by}"),
+        "delivery.failed" => format!("Not delivered to {channel}: {detail}"),
+        "delivery.gone" => format!("The card on {channel} is gone"),
+        "delivery.settled" => format!("The card on {channel} shows it"),
+        "request.approved" => format!("Approved {by} ({detail})"),
+        "request.denied" => format!("Denied {by} ({detail})"),
+        "request.answered" => format!("Answered {by} ({detail})"),
+        "request.skipped" => format!("Skipped {by} ({detail})"),
+        "request.expired" => "Expired: nobody decided in time".to_owned(),
+        "request.cancelled" => format!("Withdrawn by {actor}: {detail}"),
+        "decision.lost" => format!("Too late, already decided: {detail}, {by}"),
+        "decision.late" => format!("After the deadline: {detail}, {by}"),
+        "decision.refused" => format!("Refused: {detail}, {by}"),
+        "agent.told" => "The agent was told".to_owned(),
+        "agent.not_reached" => format!("The agent was not reached, will be tried again: {detail}"),
+        "agent.given_up" => format!("The agent can't be told: {detail}"),
+        _ => return None,
+    })
+}

@@ -187,18 +187,6 @@ pub async fn link(tx: &mut Tx) -> Result<usize, StoreError> {
     Ok(count)
 }
 
-/// The place of the last linked row; zero when there is none.
-///
-/// # Errors
-///
-/// See [`StoreError`].
-pub async fn last_seq(tx: &mut Tx) -> Result<i64, StoreError> {
-    let seq: Option<i64> = sqlx::query_scalar("SELECT MAX(seq) FROM audit WHERE seq IS NOT NULL")
-        .fetch_one(tx.conn())
-        .await?;
-    Ok(seq.unwrap_or(0))
-}
-
 /// The linked rows after place `after`, in order, at most `limit`; of one agent
 /// only, if asked.
 ///
@@ -372,4 +360,17 @@ pub async fn story(tx: &mut Tx, request: RequestId) -> Result<Vec<Line>, StoreEr
     .bind(request.to_string())
     .fetch_all(tx.conn())
     .await?)
+}
+
+/// Whether any row has no place in the chain yet.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_unlinked(tx: &mut Tx) -> Result<bool, StoreError> {
+    let ord: Option<i64> =
+        sqlx::query_scalar("SELECT ord FROM audit WHERE seq IS NULL ORDER BY ord LIMIT 1")
+            .fetch_optional(tx.conn())
+            .await?;
+    Ok(ord.is_some())
 }

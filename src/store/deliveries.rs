@@ -177,7 +177,8 @@ pub async fn insert(tx: &mut Tx, delivery: &Delivery) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Makes every card of the request show `version`, however late it is sent.
+/// Makes every card of the request show `version`, however late it is sent; one
+/// that never arrived anywhere has nothing to show.
 ///
 /// # Errors
 ///
@@ -187,7 +188,8 @@ pub async fn want(tx: &mut Tx, request: RequestId, version: i64) -> Result<(), S
     sqlx::query(
         "UPDATE deliveries
             SET desired_version = $2, attempts = 0, next_at = $3
-          WHERE request = $1 AND desired_version < $2",
+          WHERE request = $1 AND desired_version < $2
+            AND NOT (state = 'failed' AND message IS NULL)",
     )
     .bind(request.to_string())
     .bind(version)
@@ -467,4 +469,23 @@ pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
     .fetch_one(tx.conn())
     .await?;
     Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
+}
+
+/// Whether any delivery is due.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    let due: Option<i64> = sqlx::query_scalar(
+        "SELECT 1
+           FROM deliveries
+          WHERE shown_version < desired_version AND next_at <= $1 AND lease_until <= $1
+          LIMIT 1",
+    )
+    .bind(now)
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(due.is_some())
 }

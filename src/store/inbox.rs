@@ -228,3 +228,38 @@ pub async fn prune(tx: &mut Tx, before: Timestamp) -> Result<u64, StoreError> {
     .await?;
     Ok(done.rows_affected())
 }
+
+/// Whether any item waits that nobody deals with.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_new(tx: &mut Tx) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    let new: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM inbox WHERE state = 'new' AND lease_until <= $1 LIMIT 1",
+    )
+    .bind(now)
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(new.is_some())
+}
+
+/// The words for the person in answer to an item of that conversation.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn reply_in_lane(
+    tx: &mut Tx,
+    id: &str,
+    lane: &str,
+) -> Result<Option<String>, StoreError> {
+    let reply: Option<Option<String>> =
+        sqlx::query_scalar("SELECT reply FROM inbox WHERE id = $1 AND lane = $2")
+            .bind(id.to_owned())
+            .bind(lane.to_owned())
+            .fetch_optional(tx.conn())
+            .await?;
+    Ok(reply.flatten())
+}

@@ -146,13 +146,53 @@ pub async fn record(
     Ok(done.rows_affected() == 1)
 }
 
-/// Numbers for the metrics: jobs in each state.
+/// Numbers for the metrics: jobs that wait, and how many microseconds the one
+/// that is due longest is late.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn count_by_state(tx: &mut Tx) -> Result<Vec<(String, i64)>, StoreError> {
-    Ok(sqlx::query_as("SELECT state, COUNT(*) FROM jobs GROUP BY state")
-        .fetch_all(tx.conn())
-        .await?)
+pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
+    let now = tx.now().micros();
+    let row: (i64, Option<i64>) =
+        sqlx::query_as("SELECT COUNT(*), MIN(next_at) FROM jobs WHERE state = 'ready'")
+            .fetch_one(tx.conn())
+            .await?;
+    Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
+}
+
+/// Whether any job is due.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    let due: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM jobs WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1 LIMIT 1",
+    )
+    .bind(now)
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(due.is_some())
+}
+
+/// What a job about a request has come to: its state, how often it was tried and
+/// the last error.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn state_of(
+    tx: &mut Tx,
+    kind: &str,
+    request: RequestId,
+) -> Result<Option<(String, i64, Option<String>)>, StoreError> {
+    Ok(sqlx::query_as(
+        "SELECT state, attempts, last_error FROM jobs WHERE kind = $1 AND request = $2",
+    )
+    .bind(kind.to_owned())
+    .bind(request.to_string())
+    .fetch_optional(tx.conn())
+    .await?)
 }

@@ -216,3 +216,28 @@ pub async fn touch(tx: &mut Tx, id: BindingId) -> Result<(), StoreError> {
         .await?;
     Ok(())
 }
+
+/// Whether the person of an address was seen there since.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn was_seen_at(
+    tx: &mut Tx,
+    channel: &str,
+    address: &str,
+    since: Timestamp,
+) -> Result<bool, StoreError> {
+    let seen: Option<i64> = sqlx::query_scalar(
+        "SELECT 1
+           FROM bindings
+          WHERE channel = $1 AND address = $2 AND revoked_at IS NULL AND last_seen_at > $3
+          LIMIT 1",
+    )
+    .bind(channel.to_owned())
+    .bind(address.to_owned())
+    .bind(since.micros())
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(seen.is_some())
+}

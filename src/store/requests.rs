@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::clock::Timestamp;
 use crate::ids::{AgentId, BindingId, PrincipalId, RequestId};
 use crate::requests::code::Code;
@@ -429,17 +427,6 @@ pub async fn count_open(tx: &mut Tx, guardian: PrincipalId) -> Result<i64, Store
     Ok(count)
 }
 
-/// How many requests are in each status.
-///
-/// # Errors
-///
-/// See [`StoreError`].
-pub async fn count_by_status(tx: &mut Tx) -> Result<Vec<(String, i64)>, StoreError> {
-    Ok(sqlx::query_as("SELECT status, COUNT(*) FROM requests GROUP BY status")
-        .fetch_all(tx.conn())
-        .await?)
-}
-
 /// Whether the code is in use or was until lately.
 ///
 /// # Errors
@@ -599,7 +586,75 @@ pub async fn touch_session(tx: &mut Tx, agent: AgentId, session: &str) -> Result
     Ok(())
 }
 
-/// A value as it is stored and read back.
-pub fn metadata(value: Option<Value>) -> Value {
-    value.unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+
+/// Whether any pending request is past its deadline.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    let due: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM requests WHERE status = 'pending' AND deadline <= $1 LIMIT 1",
+    )
+    .bind(now)
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(due.is_some())
+}
+
+/// How many requests are pending.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn count_pending(tx: &mut Tx) -> Result<i64, StoreError> {
+    Ok(sqlx::query_scalar("SELECT COUNT(*) FROM requests WHERE status = 'pending'")
+        .fetch_one(tx.conn())
+        .await?)
+}
+
+/// When an ended request was asked, when it ended, and whether a person ended
+/// it.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn times(
+    tx: &mut Tx,
+    id: RequestId,
+) -> Result<Option<(Timestamp, Timestamp, bool)>, StoreError> {
+    let row: Option<(i64, i64, Option<String>)> = sqlx::query_as(
+        "SELECT created_at, ended_at, decided_by
+           FROM requests
+          WHERE id = $1 AND ended_at IS NOT NULL",
+    )
+    .bind(id.to_string())
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(row.map(|(created, ended, by)| {
+        (Timestamp::from_micros(created), Timestamp::from_micros(ended), by.is_some())
+    }))
+}
+
+/// The ids of the guardian's pending requests.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn list_pending_of(
+    tx: &mut Tx,
+    guardian: PrincipalId,
+) -> Result<Vec<RequestId>, StoreError> {
+    let ids: Vec<String> = sqlx::query_scalar(
+        "SELECT id FROM requests WHERE guardian = $1 AND status = 'pending' ORDER BY created_at",
+    )
+    .bind(guardian.to_string())
+    .fetch_all(tx.conn())
+    .await?;
+    ids.into_iter()
+        .map(|id| {
+            id.parse().map_err(|_| StoreError::Corrupt { table: "requests", column: "id", row: id })
+        })
+        .collect()
 }

@@ -100,6 +100,8 @@ pub trait Desk: Send + Sync {
     async fn item(&self, at: &Address, message: &str) -> Result<Option<ItemView>, DeskError>;
 
     /// Waits until something at the address may have changed since `seen`, and
-    /// gives the value to pass next time. Returns at once when it already has.
-    async fn changed(&self, at: &Address, seen: Option<u64>) -> u64;
+    /// gives the value to pass next time; `seen` itself after about a minute
+    /// without a change, `None` when the gateway stops. Without `seen` it returns
+    /// at once.
+    async fn changed(&self, at: &Address, seen: Option<u64>) -> Option<u64>;
 }

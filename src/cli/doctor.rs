@@ -1,0 +1,111 @@
+//! `doctor`: one line a check, with the remedy.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::broadcaster::ATTENDANCE;
+use crate::cli::Context;
+use crate::store::{self, Location, Store};
+use crate::wiring;
+
+#[derive(Serialize)]
+struct Check {
+    name: String,
+    ok: bool,
+    detail: String,
+}
+
+struct Checks(Vec<Check>);
+
+impl Checks {
+    fn add(&mut self, name: &str, ok: bool, detail: impl Into<String>) {
+        self.0.push(Check { name: name.to_owned(), ok, detail: detail.into() });
+    }
+}
+
+pub(super) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
+    let mut checks = Checks(Vec::new());
+    let config = &context.config;
+    let file = config.file.as_ref().map_or("no file, defaults".to_owned(), |path| {
+        path.display().to_string()
+    });
+    checks.add("settings", config.notes.is_empty(), file);
+    for note in &config.notes {
+        checks.add("settings", false, note.clone());
+    }
+    match context.store().await {
+        Ok(store) => {
+            if let Err(error) = inspect(context, &store, &mut checks).await {
+                checks.add("database", false, format!("{error:#}"));
+            }
+            store.close().await;
+        }
+        Err(error) => checks.add("database", false, format!("{error:#}")),
+    }
+    let is_well = checks.0.iter().all(|check| check.ok);
+    context.out.result(&serde_json::json!({ "ok": is_well, "checks": checks.0 }), || {
+        let lines = checks.0.iter().map(|check| {
+            let mark = if check.ok { "ok   " } else { "WRONG" };
+            format!("{mark} {}: {}", check.name, check.detail)
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyhow::Result<()> {
+    let config = &context.config;
+    let place = match &config.database {
+        Location::Sqlite(path) => path.display().to_string(),
+        Location::Postgres(_) => "PostgreSQL".to_owned(),
+    };
+    store.write(crate::jobs::sweep::Expire).await?;
+    checks.add("database", true, format!("{place}, up to date and writable"));
+    if let Location::Sqlite(_) = &config.database {
+        let is_running = wiring::is_running(&config.database);
+        let detail = if is_running {
+            format!("a gateway runs on this database, at {}", config.base_url())
+        } else {
+            "no gateway runs on this database; start one with `sayso serve`".to_owned()
+        };
+        checks.add("gateway", is_running, detail);
+    }
+    let mut tx = store.read().await?;
+    let now = tx.now();
+    let people = store::people::list(&mut tx).await?;
+    if people.is_empty() {
+        checks.add("guardians", false, "nobody can decide; `sayso guardian add NAME`");
+    }
+    for person in &people {
+        let bindings = store::people::bindings_of(&mut tx, person.id).await?;
+        let is_attended = bindings.iter().any(|b| {
+            b.channel == "console"
+                && config.console
+                && b.last_seen_at.is_some_and(|at| now.since(at) < ATTENDANCE)
+        });
+        let detail = if is_attended {
+            "reachable in the console".to_owned()
+        } else {
+            format!(
+                "can't be reached; open the link of `sayso console link --as {}`",
+                person.name
+            )
+        };
+        checks.add(&format!("guardian {}", person.name), is_attended, detail);
+    }
+    let (_, _, poison) = store::inbox::backlog(&mut tx).await?;
+    if poison > 0 {
+        let detail = format!("{poison} items were not understood and are kept in the inbox table");
+        checks.add("inbox", false, detail);
+    }
+    let (jobs, lag) = store::jobs::backlog(&mut tx).await?;
+    let is_late = lag > 60_000_000;
+    let detail = if is_late {
+        format!("{jobs} jobs wait, the oldest for {} s; is a gateway running?", lag / 1_000_000)
+    } else {
+        format!("{jobs} jobs wait")
+    };
+    checks.add("owed work", !is_late, detail);
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! `guardian`, `agent`, `console`.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::admin::{AddAgent, AddGuardian, BindGuardian, EnsureOwner, RemoveGuardian, RevokeAgent};
+use crate::cli::Context;
+use crate::store::{self, logins};
+use crate::wiring;
+
+/// People who decide.
+#[derive(Subcommand)]
+pub(super) enum Guardian {
+    /// Add somebody.
+    Add {
+        /// 1 to 40 letters, digits, dots, dashes or underscores.
+        name: String,
+    },
+    /// List everybody, and where they are reached.
+    List,
+    /// Remove somebody.
+    Remove {
+        /// The name.
+        name: String,
+        /// Cancel the requests that wait for them.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Bind an account on a channel by hand, for scripts.
+    Bind {
+        /// The name.
+        name: String,
+        /// telegram or slack.
+        #[arg(long)]
+        channel: String,
+        /// The account's immutable id.
+        #[arg(long, value_name = "ID")]
+        user: String,
+        /// The workspace or organisation of a Slack account.
+        #[arg(long, value_name = "ID", default_value = "")]
+        team: String,
+        /// The private conversation, if it is known.
+        #[arg(long, value_name = "CHAT")]
+        address: Option<String>,
+    },
+}
+
+/// Agents and their keys.
+#[derive(Subcommand)]
+pub(super) enum Agent {
+    /// Add one; its key is shown once.
+    Add {
+        /// 1 to 40 letters, digits, dots, dashes or underscores.
+        name: String,
+        /// Who decides for it.
+        #[arg(long, value_name = "NAME")]
+        guardian: Option<String>,
+    },
+    /// List them.
+    List,
+    /// Make an agent's key worthless.
+    Revoke {
+        /// The name.
+        name: String,
+    },
+}
+
+/// The web console.
+#[derive(Subcommand)]
+pub(super) enum ConsoleCommand {
+    /// Print a fresh one-time login link.
+    Link {
+        /// For whom.
+        #[arg(long = "as", value_name = "NAME")]
+        name: Option<String>,
+    },
+}
+
+pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Result<ExitCode> {
+    let store = context.store().await?;
+    let out = context.out;
+    match command {
+        Guardian::Add { name } => {
+            let added = store.write(AddGuardian { name }).await??;
+            out.result(&json!({ "name": added.name }), || format!("Added {}.", added.name));
+        }
+        Guardian::List => {
+            let mut tx = store.read().await?;
+            let mut listed = Vec::new();
+            for person in store::people::list(&mut tx).await? {
+                let bindings = store::people::bindings_of(&mut tx, person.id).await?;
+                let channels: Vec<_> = bindings
+                    .iter()
+                    .map(|b| {
+                        json!({
+                            "channel": b.channel,
+                            "account": b.account,
+                            "last_seen_at": b.last_seen_at.map(crate::clock::Timestamp::rfc3339),
+                            "trouble": b.trouble,
+                        })
+                    })
+                    .collect();
+                listed.push(json!({ "name": person.name, "bindings": channels }));
+            }
+            out.result(&json!({ "guardians": listed }), || {
+                let lines = listed.iter().map(|person| {
+                    let name = person["name"].as_str().unwrap_or_default();
+                    let places: Vec<&str> = person["bindings"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|b| b["channel"].as_str())
+                        .collect();
+                    format!("{name}  {}", places.join(", "))
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            });
+        }
+        Guardian::Remove { name, force } => {
+            store.write(RemoveGuardian { name: name.clone(), force }).await??;
+            out.result(&json!({ "name": name }), || format!("Removed {name}."));
+        }
+        Guardian::Bind { name, channel, user, team, address } => {
+            let address = address.or_else(|| (channel == "telegram").then(|| user.clone()));
+            let bind = BindGuardian {
+                name: name.clone(),
+                channel,
+                realm: team,
+                account: user,
+                address,
+            };
+            let bound = store.write(bind).await??;
+            let value = json!({ "name": name, "channel": bound.channel, "account": bound.account });
+            out.result(&value, || format!("Bound {} {} to {name}.", bound.channel, bound.account));
+        }
+    }
+    store.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn agent(context: &Context, command: Agent) -> anyhow::Result<ExitCode> {
+    let store = context.store().await?;
+    let out = context.out;
+    match command {
+        Agent::Add { name, guardian } => {
+            let added = store.write(AddAgent { name, guardian }).await??;
+            let secret = added.agent.webhook_secret.expose();
+            let value = json!({
+                "name": added.agent.name, "key": added.key, "webhook_secret": secret,
+            });
+            out.result(&value, || {
+                format!(
+                    "Added {}. Its key and the secret that signs callbacks are shown only now:\n\
+                     key             {}\nwebhook secret  {secret}",
+                    added.agent.name, added.key
+                )
+            });
+        }
+        Agent::List => {
+            let agents = store::agents::list(&mut store.read().await?).await?;
+            let names: Vec<&str> = agents.iter().map(|a| a.name.as_str()).collect();
+            let value = json!({
+                "agents": names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>(),
+            });
+            out.result(&value, || names.join("\n"));
+        }
+        Agent::Revoke { name } => {
+            store.write(RevokeAgent { name: name.clone() }).await??;
+            out.result(&json!({ "name": name }), || format!("Revoked {name}."));
+        }
+    }
+    store.close().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn console(
+    context: &Context,
+    command: ConsoleCommand,
+) -> anyhow::Result<ExitCode> {
+    let ConsoleCommand::Link { name } = command;
+    let store = context.store().await?;
+    store.write(EnsureOwner).await?;
+    let name = super::requests::guardian_name(&store, name).await?;
+    let base = context.config.base_url();
+    let url = wiring::console_link(&store, &base, &name, logins::LINK_LIFE).await?;
+    context.out.result(&json!({ "url": url }), || url.clone());
+    store.close().await;
+    Ok(ExitCode::SUCCESS)
+}

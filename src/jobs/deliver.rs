@@ -1,0 +1,228 @@
+//! Makes every card show what it should: posts it, or edits it, as it stands at
+//! that moment. Ten changes while a channel is slow cost one edit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sayso_channel::{Address, Channel, MessageRef, SendError};
+
+use crate::broadcaster::cards::{View, draw};
+use crate::clock::Timestamp;
+use crate::jobs::{Bench, POLL};
+use crate::requests::Request;
+use crate::store::deliveries::{Attempt, Delivery, State};
+use crate::store::{self, StoreError, Tx, Write, audit};
+
+/// Deliveries under way in one channel at the same time.
+const BATCH: i64 = 16;
+/// Attempts after which a card that can't be sent is given up until the person
+/// is seen again.
+const MAX_ATTEMPTS: i64 = 12;
+/// No card is tried again before so long for ever.
+const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
+
+/// Delivers until the process stops.
+pub async fn run(bench: Bench) {
+    let lifecycle = bench.lifecycle.clone();
+    loop {
+        tokio::select! {
+            () = lifecycle.stopping() => return,
+            () = bench.wakeups.deliver() => {}
+            () = tokio::time::sleep(POLL) => {}
+        }
+        loop {
+            match turn(&bench).await {
+                Ok(0) => break,
+                Ok(_) if lifecycle.is_stopping() => return,
+                Ok(_) => {}
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "Cards could not be claimed; trying again");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+struct Claim(Vec<String>);
+
+#[async_trait]
+impl Write for Claim {
+    type Out = Vec<Delivery>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Vec<Delivery>, StoreError> {
+        store::deliveries::claim_due(tx, &self.0, BATCH).await
+    }
+}
+
+async fn turn(bench: &Bench) -> Result<usize, StoreError> {
+    let is_due = store::deliveries::is_any_due(&mut bench.store.read().await?).await?;
+    if !is_due {
+        return Ok(0);
+    }
+    let names = bench.channels.iter().map(|c| c.name().to_owned()).collect();
+    let claimed = bench.store.write(Claim(names)).await?;
+    let count = claimed.len();
+    let mut running = tokio::task::JoinSet::new();
+    for delivery in claimed {
+        let bench = bench.clone();
+        running.spawn(async move {
+            let id = delivery.id;
+            if let Err(error) = make_so(&bench, delivery).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(delivery.id = %id, error, "Delivery `{id}` was not recorded");
+            }
+        });
+    }
+    while running.join_next().await.is_some() {}
+    Ok(count)
+}
+
+async fn make_so(bench: &Bench, delivery: Delivery) -> Result<(), StoreError> {
+    let found = store::requests::find(&mut bench.store.read().await?, delivery.request).await?;
+    let Some(request) = found else { return Ok(()) };
+    let now = bench.store.clock().now();
+    let attempt = match bench.channel(&delivery.channel) {
+        None => failed(&delivery, State::Failed, "the channel is switched off", NEVER),
+        // Nothing stands there and nothing is to be decided: nothing to show.
+        Some(_) if delivery.message.is_none() && request.status.is_final() => Attempt {
+            id: delivery.id,
+            fence: delivery.fence,
+            state: delivery.state,
+            message: None,
+            shown_version: Some(delivery.desired_version),
+            detail: delivery.detail.clone(),
+            next_at: NEVER,
+        },
+        Some(channel) => {
+            let result = show(channel, &delivery, &request).await;
+            outcome(&delivery, &request, result, now)
+        }
+    };
+    let is_first = delivery.sent_at.is_none() && attempt.state == State::Sent;
+    if is_first {
+        bench.metrics.delivered(now.since(request.created_at).as_secs_f64());
+    }
+    bench.store.write(Record { attempt, delivery, request, is_first }).await
+}
+
+async fn show(
+    channel: &Arc<dyn Channel>,
+    delivery: &Delivery,
+    request: &Request,
+) -> Result<String, SendError> {
+    let view = View {
+        exact_chars: channel.capacity().exact_chars,
+        is_opened: delivery.opened_at.is_some(),
+    };
+    let card = draw(request, view).card;
+    let address = Address(delivery.address.clone());
+    let receipt = match &delivery.message {
+        None => channel.send(&address, &card, &delivery.id.to_string()).await?,
+        Some(message) => {
+            channel.update(&MessageRef { address, id: message.clone() }, &card).await?
+        }
+    };
+    Ok(receipt.message.id)
+}
+
+fn outcome(
+    delivery: &Delivery,
+    request: &Request,
+    result: Result<String, SendError>,
+    now: Timestamp,
+) -> Attempt {
+    let again = |after: Duration| now.plus(after.max(backoff(delivery.attempts)));
+    match result {
+        Ok(message) => Attempt {
+            id: delivery.id,
+            fence: delivery.fence,
+            state: State::Sent,
+            message: Some(message),
+            shown_version: Some(request.version),
+            detail: None,
+            next_at: now,
+        },
+        Err(SendError::Gone) => Attempt {
+            shown_version: Some(delivery.desired_version),
+            ..failed(delivery, State::Gone, "the message is gone", NEVER)
+        },
+        Err(SendError::Unreachable { reason } | SendError::Rejected { reason }) => {
+            failed(delivery, State::Failed, &reason, NEVER)
+        }
+        Err(SendError::Retry { reason, .. } | SendError::Unknown { reason })
+            if delivery.attempts >= MAX_ATTEMPTS =>
+        {
+            failed(delivery, State::Failed, &reason, NEVER)
+        }
+        Err(SendError::Retry { after, reason }) => {
+            let state =
+                if delivery.message.is_some() { delivery.state } else { State::Queued };
+            failed(delivery, state, &reason, again(after))
+        }
+        Err(SendError::Unknown { reason }) => {
+            let state =
+                if delivery.message.is_some() { delivery.state } else { State::Unknown };
+            failed(delivery, state, &reason, again(store::deliveries::LEASE))
+        }
+    }
+}
+
+fn failed(delivery: &Delivery, state: State, detail: &str, next_at: Timestamp) -> Attempt {
+    Attempt {
+        id: delivery.id,
+        fence: delivery.fence,
+        state,
+        message: None,
+        shown_version: None,
+        detail: Some(detail.to_owned()),
+        next_at,
+    }
+}
+
+/// 0.5, 1, 2, 4 … 60 seconds.
+fn backoff(attempts: i64) -> Duration {
+    let exponent = u32::try_from(attempts.clamp(1, 8)).unwrap_or(8) - 1;
+    Duration::from_millis(500 << exponent).min(Duration::from_mins(1))
+}
+
+struct Record {
+    attempt: Attempt,
+    delivery: Delivery,
+    request: Request,
+    is_first: bool,
+}
+
+#[async_trait]
+impl Write for Record {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        if !store::deliveries::record(tx, &self.attempt).await? {
+            return Ok(());
+        }
+        let has_failed =
+            self.attempt.state == State::Failed && self.delivery.state != State::Failed;
+        let kind = match self.attempt.state {
+            State::Sent if self.is_first => "delivery.sent",
+            State::Sent if self.request.status.is_final() => "delivery.settled",
+            State::Failed if has_failed => "delivery.failed",
+            State::Gone => "delivery.gone",
+            _ => return Ok(()),
+        };
+        audit::insert(
+            tx,
+            &audit::Event {
+                kind,
+                request: Some(self.delivery.request),
+                agent: Some(self.request.agent),
+                channel: Some(&self.delivery.channel),
+                detail: self.attempt.detail.as_deref(),
+                ..audit::Event::default()
+            },
+        )
+        .await
+    }
+}

@@ -1,0 +1,127 @@
+//! Does what is owed after a commit: puts new requests in front of their
+//! guardian, tells agents how theirs ended.
+
+use async_trait::async_trait;
+
+use crate::broadcaster::{Broadcast, Outlet};
+use crate::jobs::notify::Notifier;
+use crate::jobs::{Bench, POLL};
+use crate::store::jobs::{BROADCAST, Job, NOTIFY_AGENT, Progress};
+use crate::store::{self, StoreError, Tx, Write};
+
+/// Jobs under way at the same time.
+const BATCH: i64 = 32;
+
+/// Works until the process stops.
+pub async fn run(bench: Bench, notifier: Notifier) {
+    let lifecycle = bench.lifecycle.clone();
+    let outlets: Vec<Outlet> = bench
+        .channels
+        .iter()
+        .map(|channel| Outlet {
+            channel: channel.name().to_owned(),
+            exact_chars: channel.capacity().exact_chars,
+        })
+        .collect();
+    loop {
+        tokio::select! {
+            () = lifecycle.stopping() => return,
+            () = bench.wakeups.jobs() => {}
+            () = tokio::time::sleep(POLL) => {}
+        }
+        loop {
+            match turn(&bench, &notifier, &outlets).await {
+                Ok(0) => break,
+                Ok(_) if lifecycle.is_stopping() => return,
+                Ok(_) => {}
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "Owed work could not be claimed; trying again");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+struct Claim;
+
+#[async_trait]
+impl Write for Claim {
+    type Out = Vec<Job>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Vec<Job>, StoreError> {
+        store::jobs::claim_due(tx, BATCH).await
+    }
+}
+
+async fn turn(
+    bench: &Bench,
+    notifier: &Notifier,
+    outlets: &[Outlet],
+) -> Result<usize, StoreError> {
+    if !store::jobs::is_any_due(&mut bench.store.read().await?).await? {
+        return Ok(0);
+    }
+    let claimed = bench.store.write(Claim).await?;
+    let count = claimed.len();
+    for job in claimed {
+        let id = job.id;
+        let result = match job.kind.as_str() {
+            BROADCAST => {
+                let outlets = outlets.to_vec();
+                bench.store.write(Broadcast { job, outlets }).await
+            }
+            NOTIFY_AGENT => {
+                // A slow receiver holds nobody else up.
+                notifier.start(bench.clone(), job);
+                Ok(())
+            }
+            // A newer version's work is left to it.
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(job.id = %id, error, "Job `{id}` failed; it will be tried again");
+        }
+    }
+    Ok(count)
+}
+
+/// Records what came of a job.
+pub(super) struct Settle {
+    pub(super) job: Job,
+    pub(super) progress: Progress,
+    pub(super) error: Option<String>,
+}
+
+#[async_trait]
+impl Write for Settle {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        let is_current =
+            store::jobs::record(tx, &self.job, &self.progress, self.error.as_deref()).await?;
+        if !is_current {
+            return Ok(());
+        }
+        let kind = match &self.progress {
+            Progress::Done => "agent.told",
+            Progress::Later(_) if self.job.attempts == 1 => "agent.not_reached",
+            Progress::Later(_) => return Ok(()),
+            Progress::Dead => "agent.given_up",
+        };
+        let agent = store::requests::find(tx, self.job.request).await?.map(|r| r.agent);
+        store::audit::insert(
+            tx,
+            &store::audit::Event {
+                kind,
+                request: Some(self.job.request),
+                agent,
+                detail: self.error.as_deref(),
+                ..store::audit::Event::default()
+            },
+        )
+        .await
+    }
+}

@@ -1,0 +1,344 @@
+//! The composition root: settings → database → channels → workers → server. The
+//! only place that knows the adapters.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sayso_channel::{Channel, RawInbound};
+use tokio::net::TcpListener;
+
+use crate::admin::{AddLink, EnsureOwner};
+use crate::api::{self, Api};
+use crate::config::Config;
+use crate::clock::Clock;
+use crate::jobs::fence::Fence;
+use crate::jobs::intake::Intake;
+use crate::jobs::notify::Notifier;
+use crate::jobs::{Bench, deliver, feed, intake, owed, sweep};
+use crate::lifecycle::Lifecycle;
+use crate::secrets;
+use crate::store::{Location, Store, logins};
+use crate::telemetry::Metrics;
+use crate::wakeups::Wakeups;
+
+/// The status with which the process ends when the database file failed.
+const EX_IOERR: u8 = 74;
+
+/// A gateway that runs.
+pub struct Gateway {
+    /// Where it listens.
+    pub address: std::net::SocketAddr,
+    /// Its life.
+    pub lifecycle: Lifecycle,
+    /// Its database.
+    pub store: Store,
+    _lock: Option<File>,
+}
+
+/// Opens the database of these settings.
+///
+/// # Errors
+///
+/// In words for the operator.
+pub async fn open_store(config: &Config) -> anyhow::Result<Store> {
+    create_private_dir(&config.data_dir)
+        .with_context(|| format!("the data directory {}", config.data_dir.display()))?;
+    let store = Store::open(&config.database, Clock::system()).await?;
+    if let Location::Sqlite(path) = &config.database {
+        keep_private(path);
+    }
+    Ok(store)
+}
+
+/// Starts a gateway.
+///
+/// # Errors
+///
+/// In words for the operator; nothing runs then.
+pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
+    // The first caller chooses the TLS implementation for the process; a second
+    // call finds it chosen.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    create_private_dir(&config.data_dir)
+        .with_context(|| format!("the data directory {}", config.data_dir.display()))?;
+    let lock = match &config.database {
+        Location::Sqlite(path) => Some(lock(path)?),
+        Location::Postgres(_) => None,
+    };
+    let store = open_store(config).await?;
+    store.write(EnsureOwner).await?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("listening on {}", config.listen))?;
+    let address = listener.local_addr()?;
+
+    let (wakeups, lifecycle) = (Wakeups::default(), Lifecycle::default());
+    let metrics = Arc::new(Metrics::default());
+    let fence = Fence::new(&config.allow_nets)?;
+    let inbox = Arc::new(Intake::new(store.clone(), wakeups.clone()));
+    let (channels, pages) = channels(config, &store, &wakeups, &lifecycle, &inbox);
+    let bench = Bench {
+        store: store.clone(),
+        wakeups: wakeups.clone(),
+        channels: channels.into(),
+        metrics: Arc::clone(&metrics),
+        lifecycle: lifecycle.clone(),
+    };
+    spawn_workers(&bench, config, &fence, &inbox);
+    let api = Api {
+        store: store.clone(),
+        wakeups,
+        policy: config.policy,
+        fence,
+        metrics,
+        lifecycle: lifecycle.clone(),
+        hosts: hosts(config, address).into(),
+    };
+    let stopping = lifecycle.clone();
+    let server = axum::serve(listener, api::router(api, pages))
+        .with_graceful_shutdown(async move { stopping.stopping().await });
+    lifecycle.spawn("http", async move {
+        if let Err(error) = server.await {
+            tracing::error!(error = &error as &dyn std::error::Error, "The server ended");
+        }
+    });
+    Ok(Gateway { address, lifecycle, store, _lock: lock })
+}
+
+fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Intake>) {
+    let lifecycle = &bench.lifecycle;
+    lifecycle.spawn("feed", feed::run(bench.clone()));
+    lifecycle.spawn("deliver", deliver::run(bench.clone()));
+    lifecycle.spawn("owed", owed::run(bench.clone(), Notifier::new(fence.clone())));
+    lifecycle.spawn("intake", intake::run(bench.clone(), config.policy));
+    lifecycle.spawn("sweep", sweep::run(bench.clone()));
+    for channel in bench.channels.iter() {
+        let (channel, inbox) = (Arc::clone(channel), Arc::clone(inbox));
+        let stop = lifecycle.clone();
+        lifecycle.spawn("listen", async move {
+            tokio::select! {
+                () = channel.listen(inbox) => {}
+                () = stop.stopping() => {}
+            }
+        });
+    }
+}
+
+#[cfg(feature = "console")]
+fn channels(
+    config: &Config,
+    store: &Store,
+    wakeups: &Wakeups,
+    lifecycle: &Lifecycle,
+    inbox: &Arc<Intake>,
+) -> (Vec<Arc<dyn Channel>>, Option<axum::Router>) {
+    if !config.console {
+        return (Vec::new(), None);
+    }
+    let desk = crate::desk::Pages {
+        store: store.clone(),
+        wakeups: wakeups.clone(),
+        lifecycle: lifecycle.clone(),
+        channel: sayso_console::NAME,
+        exact_chars: sayso_console::EXACT_CHARS,
+    };
+    let is_encrypted = config.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
+    let inbox = Arc::clone(inbox);
+    let console = sayso_console::Console::new(Arc::new(desk), inbox, is_encrypted);
+    let pages = console.routes();
+    (vec![Arc::new(console)], Some(pages))
+}
+
+#[cfg(not(feature = "console"))]
+fn channels(
+    _: &Config,
+    _: &Store,
+    _: &Wakeups,
+    _: &Lifecycle,
+    _: &Arc<Intake>,
+) -> (Vec<Arc<dyn Channel>>, Option<axum::Router>) {
+    (Vec::new(), None)
+}
+
+/// What typing `text` into the console of an account would store; nothing in a
+/// build without the console.
+pub fn typed_in_console(account: &str, address: &str, key: &str, text: &str) -> Option<RawInbound> {
+    #[cfg(feature = "console")]
+    return Some(sayso_console::Console::typed(account, address, key, text));
+    #[cfg(not(feature = "console"))]
+    {
+        let _ = (account, address, key, text);
+        None
+    }
+}
+
+/// Reads back what [`typed_in_console`] gave.
+pub fn read_console(raw: &RawInbound) -> Option<sayso_channel::Inbound> {
+    #[cfg(feature = "console")]
+    return sayso_console::Console::read_raw(raw).ok();
+    #[cfg(not(feature = "console"))]
+    {
+        let _ = raw;
+        None
+    }
+}
+
+/// A fresh one-time link to the console of a guardian.
+///
+/// # Errors
+///
+/// When there is no such guardian, or the database fails.
+pub async fn console_link(
+    store: &Store,
+    base_url: &str,
+    name: &str,
+    life: Duration,
+) -> anyhow::Result<String> {
+    let secret = secrets::token();
+    let link = AddLink { name: name.to_owned(), hash: secrets::hash(&secret), life };
+    store.write(link).await??;
+    Ok(format!("{base_url}/console/login?link={secret}"))
+}
+
+/// Runs a gateway until it is told to stop.
+///
+/// # Errors
+///
+/// In words for the operator.
+pub async fn serve(config: &Config, announce: impl Fn(&str)) -> anyhow::Result<ExitCode> {
+    let gateway = start(config).await?;
+    for note in &config.notes {
+        tracing::warn!("{note}");
+    }
+    let base = match &config.public_url {
+        Some(_) => config.base_url(),
+        None => format!("http://{}", gateway.address),
+    };
+    if config.console {
+        match first_guardian(&gateway.store).await? {
+            Some(name) => {
+                let life = logins::LINK_LIFE;
+                let link = console_link(&gateway.store, &base, &name, life).await?;
+                announce(&format!("Sayso is ready. Console for {name}: {link}"));
+            }
+            None => announce(&format!("Sayso is ready at {base}, but there is no guardian.")),
+        }
+    } else {
+        announce(&format!("Sayso is ready at {base}"));
+    }
+    Ok(run_until_stopped(&gateway).await)
+}
+
+async fn first_guardian(store: &Store) -> anyhow::Result<Option<String>> {
+    let everybody = crate::store::people::list(&mut store.read().await?).await?;
+    let owner = everybody.iter().find(|p| p.name == "owner").or(everybody.first());
+    Ok(owner.map(|p| p.name.clone()))
+}
+
+async fn run_until_stopped(gateway: &Gateway) -> ExitCode {
+    let lifecycle = &gateway.lifecycle;
+    let mut is_fatal = false;
+    tokio::select! {
+        () = asked_to_stop() => tracing::info!("Stopping"),
+        () = gateway.store.fatal() => is_fatal = true,
+        () = lifecycle.stopping() => {}
+    }
+    lifecycle.stop();
+    tokio::select! {
+        all = lifecycle.ended() => {
+            if !all {
+                tracing::warn!("Some work did not end in time; it goes on after a restart");
+            }
+        }
+        () = asked_to_stop() => tracing::warn!("Stopping at once"),
+    }
+    // Closing writes what is committed back into the database file; what is
+    // not closed in time is recovered at the next start.
+    let _ = tokio::time::timeout(Duration::from_secs(4), gateway.store.close()).await;
+    if is_fatal {
+        ExitCode::from(EX_IOERR)
+    } else if lifecycle.has_failed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut int)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+/// Every name by which the server may be called.
+fn hosts(config: &Config, address: std::net::SocketAddr) -> Vec<String> {
+    let port = address.port();
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+    if !address.ip().is_unspecified() {
+        names.push(match address.ip() {
+            std::net::IpAddr::V4(ip) => ip.to_string(),
+            std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+        });
+    }
+    let mut hosts: Vec<String> = names.iter().map(|name| format!("{name}:{port}")).collect();
+    if port == 80 {
+        hosts.extend(names);
+    }
+    if let Some(url) = &config.public_url
+        && let Some(host) = url.host_str()
+    {
+        hosts.push(url.port().map_or(host.to_owned(), |port| format!("{host}:{port}")));
+    }
+    hosts.extend(config.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()));
+    hosts
+}
+
+/// One gateway a SQLite file.
+fn lock(database: &Path) -> anyhow::Result<File> {
+    let path = database.with_extension("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("the lock file {}", path.display()))?;
+    file.try_lock().map_err(|_| {
+        anyhow::anyhow!("another gateway runs on {}; only one can", database.display())
+    })?;
+    Ok(file)
+}
+
+/// Whether a gateway runs on this SQLite file.
+pub fn is_running(database: &Location) -> bool {
+    match database {
+        Location::Sqlite(path) => path.with_extension("lock").exists() && lock(path).is_err(),
+        Location::Postgres(_) => false,
+    }
+}
+
+fn create_private_dir(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Nobody else on the machine reads the database.
+fn keep_private(database: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        // A file that is not there yet gets the mode of the database.
+        let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
+    }
+}
