@@ -216,7 +216,8 @@ impl Write for AddAgent {
         if let Err(error) = check_name(&self.name) {
             return Ok(Err(error.into()));
         }
-        if self.name == KEYBOARD_AGENT || store::agents::find_by_name(tx, &self.name).await?.is_some()
+        if self.name == KEYBOARD_AGENT
+            || store::agents::find_by_name(tx, &self.name).await?.is_some()
         {
             return Ok(Err(AdminError::Taken));
         }
@@ -322,7 +323,8 @@ impl Write for AfterRestore {
         let pending = store::requests::list(tx, &filter).await?;
         for request in &pending {
             let ruling: Ruling =
-                cancel(tx, request.id, "a backup was restored; ask again", "operator", None).await?;
+                cancel(tx, request.id, "a backup was restored; ask again", "operator", None)
+                    .await?;
             drop(ruling);
         }
         note(tx, "database.restored", "operator").await?;

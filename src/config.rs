@@ -329,11 +329,10 @@ fn from_file(path: &Path) -> Result<BTreeMap<String, Value>, ConfigError> {
     let at = path.display();
     let written = std::fs::read_to_string(path)
         .map_err(|error| ConfigError(format!("{at} can't be read: {error}")))?;
-    let table: toml::Table =
-        written.parse().map_err(|error: toml::de::Error| {
-            // The message only: the excerpt may hold a secret.
-            ConfigError(format!("{at} is no TOML: {}", error.message()))
-        })?;
+    let table: toml::Table = written.parse().map_err(|error: toml::de::Error| {
+        // The message only: the excerpt may hold a secret.
+        ConfigError(format!("{at} is no TOML: {}", error.message()))
+    })?;
     let mut values = BTreeMap::new();
     for (section, value) in table {
         match value {
@@ -482,11 +481,7 @@ mod tests {
 
     #[test]
     fn the_shipped_defaults_name_every_setting_and_change_none() {
-        let shown: String = DEFAULTS
-            .lines()
-            .map(|line| line.strip_prefix("#! ").unwrap_or(line))
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let shown = DEFAULTS.replace("#! ", "");
         let table: toml::Table = shown.parse().unwrap();
         for key in KEYS {
             let found = match key.split_once('.') {

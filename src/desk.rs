@@ -87,7 +87,8 @@ impl Write for LogIn {
         };
         store::logins::insert(tx, &self.session_hash, principal, &self.form_key).await?;
         let name = store::people::find(tx, principal).await?.map(|p| p.name);
-        let event = audit::Event { kind: "console.login", actor: name.as_deref(), ..Default::default() };
+        let event =
+            audit::Event { kind: "console.login", actor: name.as_deref(), ..Default::default() };
         audit::insert(tx, &event).await?;
         Ok(true)
     }
@@ -242,13 +243,9 @@ impl Desk for Pages {
     async fn waiting(&self, at: &Address, limit: u32) -> Result<(Vec<Item>, u64), DeskError> {
         let read = async {
             let mut tx = self.store.read().await?;
-            let (found, count) = store::deliveries::list_waiting(
-                &mut tx,
-                self.channel,
-                &at.0,
-                i64::from(limit),
-            )
-            .await?;
+            let (found, count) =
+                store::deliveries::list_waiting(&mut tx, self.channel, &at.0, i64::from(limit))
+                    .await?;
             let items = self.items(&mut tx, found).await?;
             Ok((items, u64::try_from(count).unwrap_or(0)))
         };
@@ -275,8 +272,7 @@ impl Desk for Pages {
     async fn item(&self, at: &Address, message: &str) -> Result<Option<ItemView>, DeskError> {
         let read = async {
             let mut tx = self.store.read().await?;
-            let found =
-                store::deliveries::find_at(&mut tx, self.channel, &at.0, message).await?;
+            let found = store::deliveries::find_at(&mut tx, self.channel, &at.0, message).await?;
             let Some(delivery) = found else { return Ok(None) };
             let Some(request) = store::requests::find(&mut tx, delivery.request).await? else {
                 return Ok(None);

@@ -157,9 +157,8 @@ pub fn mask(text: &str) -> (String, usize) {
 /// one, or an encoded international name.
 fn odd_hosts(text: &str) -> Vec<String> {
     let mut odd: Vec<String> = Vec::new();
-    let words = text.split(|c: char| {
-        !(c.is_alphanumeric() || is_mark(c) || matches!(c, '.' | '-' | '_'))
-    });
+    let words =
+        text.split(|c: char| !(c.is_alphanumeric() || is_mark(c) || matches!(c, '.' | '-' | '_')));
     for word in words {
         let host = word.trim_matches(['.', '-']);
         let is_host = host.contains('.')
@@ -247,7 +246,8 @@ mod tests {
     fn host_names_of_mixed_scripts_are_found() {
         assert_eq!(make_safe("see https://p\u{430}ypal.com/x").odd_hosts, ["p\u{430}ypal.com"]);
         assert_eq!(make_safe("see xn--80ak6aa92e.com now").odd_hosts, ["xn--80ak6aa92e.com"]);
-        for fine in ["https://example.com/x", "президент.рф", "東京カフェ.jp", "v1.2 and 3.4"] {
+        for fine in ["https://example.com/x", "президент.рф", "東京カフェ.jp", "v1.2 and 3.4"]
+        {
             assert!(make_safe(fine).odd_hosts.is_empty(), "{fine}");
         }
     }

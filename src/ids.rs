@@ -14,7 +14,7 @@ macro_rules! id_type {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A new one. Ids made later sort later (UUIDv7).
+            /// A new one. Ids made later sort later (`UUIDv7`).
             #[must_use]
             pub fn new() -> Self {
                 #[expect(clippy::disallowed_methods, reason = "this is the one place")]

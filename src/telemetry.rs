@@ -147,7 +147,7 @@ impl Metrics {
         self.delivery_seconds.observe(seconds);
     }
 
-    /// The metrics in the text format of OpenMetrics.
+    /// The metrics in the text format of `OpenMetrics`.
     pub fn render(&self, levels: &Levels) -> String {
         self.pending.set(levels.pending);
         self.waits.set(i64::try_from(levels.waits).unwrap_or(i64::MAX));

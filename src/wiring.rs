@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 
 use crate::admin::{AddLink, EnsureOwner};
 use crate::api::{self, Api};
-use crate::config::Config;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::jobs::fence::Fence;
 use crate::jobs::intake::Intake;
 use crate::jobs::notify::Notifier;
@@ -36,7 +36,14 @@ pub struct Gateway {
     pub lifecycle: Lifecycle,
     /// Its database.
     pub store: Store,
-    _lock: Option<File>,
+    lock: Option<File>,
+}
+
+impl Gateway {
+    /// Lets another gateway run on the same file.
+    pub fn release(&mut self) {
+        self.lock = None;
+    }
 }
 
 /// Opens the database of these settings.
@@ -106,7 +113,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
             tracing::error!(error = &error as &dyn std::error::Error, "The server ended");
         }
     });
-    Ok(Gateway { address, lifecycle, store, _lock: lock })
+    Ok(Gateway { address, lifecycle, store, lock })
 }
 
 fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Intake>) {
@@ -166,6 +173,7 @@ fn channels(
 
 /// What typing `text` into the console of an account would store; nothing in a
 /// build without the console.
+#[cfg_attr(feature = "console", expect(clippy::unnecessary_wraps, reason = "a build may lack it"))]
 pub fn typed_in_console(account: &str, address: &str, key: &str, text: &str) -> Option<RawInbound> {
     #[cfg(feature = "console")]
     return Some(sayso_console::Console::typed(account, address, key, text));

@@ -1,7 +1,7 @@
 //! Every sentence of ours that a person reads on a card or as a reply.
 
-use crate::decisions::authority::Objection;
 use crate::decisions::Ruling;
+use crate::decisions::authority::Objection;
 use crate::requests::status::Status;
 use crate::requests::{Kind, Request};
 
@@ -24,7 +24,7 @@ pub fn count(number: usize, noun: &str) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -98,7 +98,9 @@ pub fn fallback(request: &Request, is_whole: bool) -> String {
         Kind::Question if request.content.options.is_empty() => {
             format!("Reply \"{code}\" and your answer.")
         }
-        Kind::Question => format!("Reply \"{code}\" and the number of an option, or \"{code} skip\"."),
+        Kind::Question => {
+            format!("Reply \"{code}\" and the number of an option, or \"{code} skip\".")
+        }
     }
 }
 
@@ -109,16 +111,12 @@ pub fn ruling(ruling: &Ruling) -> String {
         Ruling::AlreadyDecided(request) if request.superseded_by.is_some() => {
             format!("{} was replaced by a newer request; nothing was decided.", request.code)
         }
-        Ruling::AlreadyDecided(request) | Ruling::Expired(request)
-            if request.status.is_final() =>
-        {
+        Ruling::AlreadyDecided(request) | Ruling::Expired(request) if request.status.is_final() => {
             format!("Too late for {}. {}.", request.code, status(request))
         }
-        Ruling::AlreadyDecided(request) | Ruling::Expired(request) => format!(
-            "Too late for {}. It expired at {}.",
-            request.code,
-            request.deadline.readable()
-        ),
+        Ruling::AlreadyDecided(request) | Ruling::Expired(request) => {
+            format!("Too late for {}. It expired at {}.", request.code, request.deadline.readable())
+        }
         Ruling::NotPermitted => NOT_PERMITTED.to_owned(),
         Ruling::NotDecidable(request) => format!(
             "{} can't be decided: its guardian was removed. This is a fault of the set-up, not \
@@ -161,10 +159,19 @@ fn objected(request: &Request, objection: Objection) -> String {
         (Objection::Changed, _) => {
             format!("{code} has changed since that card was shown; look at the new card.")
         }
-        (Objection::NoSuchOption | Objection::OptionsOnly | Objection::EmptyAnswer, _)
-        | (Objection::WrongKind, Kind::Question) => clarify(request),
-        (Objection::WrongKind, Kind::ToolApproval | Kind::AccessRequest) => clarify(request),
+        (
+            Objection::NoSuchOption
+            | Objection::OptionsOnly
+            | Objection::EmptyAnswer
+            | Objection::WrongKind,
+            _,
+        ) => clarify(request),
     }
+}
+
+/// To an answer that came for a request which was replaced since.
+pub fn replaced(newest: &Request) -> String {
+    format!("Nothing was decided: that request was replaced by a newer one. {}", clarify(newest))
 }
 
 /// Names a request and says how to answer it.
@@ -230,10 +237,9 @@ pub fn disambiguate(candidates: &[Request]) -> String {
 pub fn hint(candidates: &[Request]) -> String {
     match candidates {
         [only] => format!("That was not taken as a decision. {}", clarify(only)),
-        several => format!(
-            "That was not taken as a decision; {} requests are waiting.",
-            several.len()
-        ),
+        several => {
+            format!("That was not taken as a decision; {} requests are waiting.", several.len())
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl utoipa::Modify for Security {
     }
 }
 
-/// The OpenAPI document.
+/// The `OpenAPI` document.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
@@ -118,7 +118,7 @@ async fn guard_host(State(api): State<Api>, request: Request, next: Next) -> Res
         .and_then(|host| host.to_str().ok())
         .map(str::to_ascii_lowercase)
         .or_else(|| request.uri().authority().map(|a| a.as_str().to_ascii_lowercase()));
-    let is_ours = host.is_some_and(|host| api.hosts.iter().any(|ours| *ours == host));
+    let is_ours = host.is_some_and(|host| api.hosts.contains(&host));
     if is_ours {
         return next.run(request).await;
     }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Waiting writes from which on the gateway takes nothing more.
 const FULL: usize = 800;
 
-/// The OpenAPI 3.1 document, made from the code.
+/// The `OpenAPI` 3.1 document, made from the code.
 pub async fn openapi_document() -> Json<utoipa::openapi::OpenApi> {
     Json(crate::api::openapi())
 }
@@ -41,9 +41,8 @@ impl Write for Probe {
 
 /// Whether the gateway can take requests.
 pub async fn readyz(State(api): State<Api>) -> Result<&'static str, Problem> {
-    let not_ready = |detail: &str| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail).later(1)
-    };
+    let not_ready =
+        |detail: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail).later(1);
     if api.lifecycle.is_stopping() {
         return Err(not_ready("the gateway is stopping"));
     }

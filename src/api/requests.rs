@@ -259,6 +259,7 @@ pub async fn create_request(
     Ok(response)
 }
 
+#[expect(clippy::result_large_err, reason = "the error is the answer and is sent at once")]
 fn idempotency_key(
     headers: &HeaderMap,
     body_hash: String,
@@ -484,8 +485,7 @@ pub async fn decide_request(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let id: RequestId = id.parse().map_err(|_| Problem::not_found())?;
-    let found: Option<Request> =
-        store::requests::find(&mut api.store.read().await?, id).await?;
+    let found: Option<Request> = store::requests::find(&mut api.store.read().await?, id).await?;
     if found.is_none_or(|request| request.agent != agent.id) {
         return Err(Problem::not_found());
     }

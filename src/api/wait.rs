@@ -32,8 +32,9 @@ pub async fn until_ended(
     }
     let Some(wait) = api.wakeups.request(id) else {
         let detail = "too many calls are waiting";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_waits", detail)
-            .later(2));
+        return Err(
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_waits", detail).later(2)
+        );
     };
     let until = Instant::now() + Duration::from_secs(seconds);
     loop {

@@ -147,7 +147,7 @@ fn title(request: &Request, painter: &mut Painter) -> String {
     let own = request.content.title.as_deref().map(|t| painter.words(t)).filter(|t| !t.is_empty());
     let tool = request.content.tool.as_ref().map(|t| painter.words(&t.name));
     match (request.content.kind, own, tool) {
-        (Kind::ToolApproval, Some(own), _) | (Kind::Question, Some(own), _) => own,
+        (Kind::ToolApproval | Kind::Question, Some(own), _) => own,
         (Kind::ToolApproval, None, Some(tool)) => format!("Run {tool}?"),
         (Kind::ToolApproval, None, None) => "Run this?".to_owned(),
         (Kind::Question, None, _) => "A question".to_owned(),

@@ -61,14 +61,10 @@ impl Write for Broadcast {
                 (Some(_), None) => Some("the private address is not known yet".to_owned()),
                 (Some(_), Some(_)) => None,
             };
-            let view = View {
-                exact_chars: outlet.map_or(0, |o| o.exact_chars),
-                is_opened: false,
-            };
+            let view = View { exact_chars: outlet.map_or(0, |o| o.exact_chars), is_opened: false };
             let is_whole = outlet.is_some() && draw(&request, view).is_whole;
             is_anywhere |= reason.is_none();
-            let delivery =
-                delivery(request.id, &binding, request.version, is_whole, reason);
+            let delivery = delivery(request.id, &binding, request.version, is_whole, reason);
             store::deliveries::insert(tx, &delivery).await?;
         }
         if !is_anywhere {

@@ -1,5 +1,6 @@
 //! `ask` and `approve`: parking a request at the keyboard.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::requests::{Choice, Content, Kind, Request, Risk, Tool};
 use crate::store::deliveries::Delivery;
 use crate::store::dialect::Dialect;
 use crate::store::{self, Store};
-use crate::{wire, wording};
+use crate::{secrets, wire, wording};
 
 const DENIED: u8 = 10;
 const EXPIRED: u8 = 11;
@@ -180,10 +181,10 @@ async fn run_approved(approved: &Approved, words: &[String]) -> anyhow::Result<E
     if let Some(directory) = text("directory") {
         command.current_dir(directory);
     }
-    let status = command.status().await.map_err(|error| {
-        anyhow::anyhow!("approved, but {program} can't be started: {error}")
-    })?;
-    use std::os::unix::process::ExitStatusExt as _;
+    let status = command
+        .status()
+        .await
+        .map_err(|error| anyhow::anyhow!("approved, but {program} can't be started: {error}"))?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(1)))
 }
@@ -206,9 +207,13 @@ async fn park(
     let agent = store.write(EnsureKeyboardAgent).await?;
     let new = NewRequest {
         content,
-        session: None,
-        // Two people who ask the same thing at two keyboards both get a card.
-        run: Some(format!("keyboard-{}", std::process::id())),
+        // The same thing asked at two keyboards is two requests: one approval
+        // must not run both.
+        session: Some(format!(
+            "keyboard-{}",
+            &secrets::token().chars().take(6).collect::<String>()
+        )),
+        run: None,
         guardian: common.guardian,
         risk,
         deadline: common.expires_in.map(Deadline::In),

@@ -27,9 +27,10 @@ impl Checks {
 pub(super) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
     let mut checks = Checks(Vec::new());
     let config = &context.config;
-    let file = config.file.as_ref().map_or("no file, defaults".to_owned(), |path| {
-        path.display().to_string()
-    });
+    let file = config
+        .file
+        .as_ref()
+        .map_or("no file, defaults".to_owned(), |path| path.display().to_string());
     checks.add("settings", config.notes.is_empty(), file);
     for note in &config.notes {
         checks.add("settings", false, note.clone());
@@ -87,10 +88,7 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
         let detail = if is_attended {
             "reachable in the console".to_owned()
         } else {
-            format!(
-                "can't be reached; open the link of `sayso console link --as {}`",
-                person.name
-            )
+            format!("can't be reached; open the link of `sayso console link --as {}`", person.name)
         };
         checks.add(&format!("guardian {}", person.name), is_attended, detail);
     }

@@ -94,7 +94,7 @@ fn explain(text: &str, pending: &str, options: usize) -> anyhow::Result<Value> {
     };
     Ok(json!({
         "id": null,
-        "reading": reading.lean.map(|lean| lean.as_str()),
+        "reading": reading.lean.map(super::super::router::reading::yes_no::Lean::as_str),
         "clean": reading.clean,
         "pick": pick,
         "kind": null,

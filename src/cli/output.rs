@@ -11,6 +11,7 @@ pub struct Output {
     pub json: bool,
 }
 
+#[expect(clippy::unused_self, reason = "whoever prints must have been given the place")]
 impl Output {
     /// One line of the result.
     pub fn line(self, text: &str) {

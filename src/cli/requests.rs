@@ -258,9 +258,8 @@ async fn decide(
     let name = name.unwrap_or_else(|| request.guardian_name.clone());
     let actor = actor(store, &name).await?;
     let policy = context.config.policy;
-    let routed = store
-        .write(DecideAtKeyboard { request: request.id, actor, verdict, policy })
-        .await?;
+    let routed =
+        store.write(DecideAtKeyboard { request: request.id, actor, verdict, policy }).await?;
     let is_applied = routed.outcome == crate::router::Outcome::Applied;
     report(context, &routed);
     Ok(if is_applied { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -290,12 +289,7 @@ async fn person(store: &Store, name: &str) -> anyhow::Result<Principal> {
 
 async fn actor(store: &Store, name: &str) -> anyhow::Result<Actor> {
     let person = person(store, name).await?;
-    Ok(Actor {
-        principal: person.id,
-        name: person.name,
-        binding: None,
-        channel: "cli".to_owned(),
-    })
+    Ok(Actor { principal: person.id, name: person.name, binding: None, channel: "cli".to_owned() })
 }
 
 /// The named guardian, else the only one, else `owner`.

@@ -124,13 +124,8 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
         }
         Guardian::Bind { name, channel, user, team, address } => {
             let address = address.or_else(|| (channel == "telegram").then(|| user.clone()));
-            let bind = BindGuardian {
-                name: name.clone(),
-                channel,
-                realm: team,
-                account: user,
-                address,
-            };
+            let bind =
+                BindGuardian { name: name.clone(), channel, realm: team, account: user, address };
             let bound = store.write(bind).await??;
             let value = json!({ "name": name, "channel": bound.channel, "account": bound.account });
             out.result(&value, || format!("Bound {} {} to {name}.", bound.channel, bound.account));

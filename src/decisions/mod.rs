@@ -22,7 +22,7 @@ use crate::store::{self, StoreError, Tx, audit, deliveries};
 
 /// Characters of exact text that every surface could show; a longer text has to
 /// be opened before it can be approved, even where no card stands yet.
-pub const WHOLE_CHARS: usize = 12_000;
+pub const WHOLE_CHARS: usize = 4_000;
 
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -158,13 +158,11 @@ fn outcome(
             failed(delivery, State::Failed, &reason, NEVER)
         }
         Err(SendError::Retry { after, reason }) => {
-            let state =
-                if delivery.message.is_some() { delivery.state } else { State::Queued };
+            let state = if delivery.message.is_some() { delivery.state } else { State::Queued };
             failed(delivery, state, &reason, again(after))
         }
         Err(SendError::Unknown { reason }) => {
-            let state =
-                if delivery.message.is_some() { delivery.state } else { State::Unknown };
+            let state = if delivery.message.is_some() { delivery.state } else { State::Unknown };
             failed(delivery, state, &reason, again(store::deliveries::LEASE))
         }
     }

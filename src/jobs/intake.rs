@@ -217,4 +217,3 @@ impl Write for GiveBack {
         store::inbox::give_back(tx, &self.item, &self.why).await
     }
 }
-

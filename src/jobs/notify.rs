@@ -61,7 +61,9 @@ impl Notifier {
         let (progress, error) = match self.call(bench, &job, now).await? {
             Told::Yes => (Progress::Done, None),
             Told::Never(why) => (Progress::Dead, Some(why)),
-            Told::NotYet(why, wish) => match SCHEDULE.get(usize::try_from(job.attempts - 1).unwrap_or(0)) {
+            Told::NotYet(why, wish) => match SCHEDULE
+                .get(usize::try_from(job.attempts - 1).unwrap_or(0))
+            {
                 Some(seconds) => {
                     let wait = jittered(Duration::from_secs(*seconds)).max(wish.min(LONGEST_WISH));
                     (Progress::Later(now.plus(wait)), Some(why))
@@ -141,11 +143,9 @@ fn answered(response: &reqwest::Response) -> Told {
 }
 
 fn reason(error: &reqwest::Error) -> &'static str {
-    let is_fenced = std::iter::successors(
-        Some(error as &dyn std::error::Error),
-        |error| error.source(),
-    )
-    .any(|cause| cause.is::<crate::jobs::fence::Refused>());
+    let is_fenced =
+        std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source())
+            .any(<dyn std::error::Error + 'static>::is::<crate::jobs::fence::Refused>);
     if is_fenced {
         "the name leads into a private network"
     } else if error.is_timeout() {

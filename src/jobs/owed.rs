@@ -55,11 +55,7 @@ impl Write for Claim {
     }
 }
 
-async fn turn(
-    bench: &Bench,
-    notifier: &Notifier,
-    outlets: &[Outlet],
-) -> Result<usize, StoreError> {
+async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<usize, StoreError> {
     if !store::jobs::is_any_due(&mut bench.store.read().await?).await? {
         return Ok(0);
     }

@@ -72,7 +72,9 @@ impl std::fmt::Debug for WebhookSecret {
 
 /// Why a name can't be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a name is 1 to 40 letters, digits, dots, dashes or underscores, starting with a letter or digit")]
+#[error(
+    "a name is 1 to 40 letters, digits, dots, dashes or underscores, starting with a letter or digit"
+)]
 pub struct NameError;
 
 /// Checks the name of a guardian or an agent: it must be typeable in a shell

@@ -97,7 +97,11 @@ fn check_question(content: &Content) -> Result<(), Invalid> {
         return Err(Invalid::new("missing_field", "/title", "a question needs a title"));
     };
     if !is_visible(title) {
-        return Err(Invalid::new("nothing_to_show", "/title", "the title has no visible character"));
+        return Err(Invalid::new(
+            "nothing_to_show",
+            "/title",
+            "the title has no visible character",
+        ));
     }
     if content.tool.is_some() {
         let detail = "only a tool approval has a tool";

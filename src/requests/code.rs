@@ -67,7 +67,8 @@ impl FromStr for Code {
     type Err = CodeError;
 
     fn from_str(text: &str) -> Result<Self, CodeError> {
-        let bytes: [u8; 6] = text.to_ascii_uppercase().as_bytes().try_into().map_err(|_| CodeError)?;
+        let bytes: [u8; 6] =
+            text.to_ascii_uppercase().as_bytes().try_into().map_err(|_| CodeError)?;
         let [a, b, c, d, e, f] = bytes;
         let has_shape = [a, c, e].iter().all(|x| LETTERS.contains(x))
             && [b, d, f].iter().all(|x| DIGITS.contains(x));
@@ -124,7 +125,7 @@ mod tests {
         let glued = format!("{code}x");
         let wrong: String = DIGITS
             .iter()
-            .map(|d| format!("{}{} ", &code[..5], char::from(*d)))
+            .map(|d| format!("{}{} ", code.get(..5).unwrap(), char::from(*d)))
             .filter(|c| c.trim() != code)
             .collect();
         for text in ["facade decade 123456 approve", &glued, &wrong, "\u{410}2\u{412}3\u{421}4"] {

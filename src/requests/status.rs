@@ -82,10 +82,7 @@ impl Status {
             Transition::Expire if now < deadline => Err(TransitionError::TooEarly),
             Transition::Expire => Ok(Self::Expired),
             Transition::Cancel => Ok(Self::Cancelled),
-            Transition::Approve
-            | Transition::Deny
-            | Transition::Answer
-            | Transition::Skip
+            Transition::Approve | Transition::Deny | Transition::Answer | Transition::Skip
                 if deadline <= now =>
             {
                 Err(TransitionError::TooLate)

@@ -117,7 +117,12 @@ pub(super) fn answer(request: &Request, text: &str) -> Option<Verdict> {
 }
 
 fn fold(text: &str) -> String {
-    text.trim().trim_end_matches(['.', '!']).split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+    text.trim()
+        .trim_end_matches(['.', '!'])
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase()
 }
 
 fn about_access(text: &str) -> Said {

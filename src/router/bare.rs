@@ -86,9 +86,7 @@ fn among(mut candidates: Vec<Request>, text: &str) -> Intent {
 
 fn answer(request: Request, text: &str) -> Intent {
     match address::answer(&request, text) {
-        Some(verdict) => {
-            Intent::Decide { request: request.id, verdict, means: Means::BareText }
-        }
+        Some(verdict) => Intent::Decide { request: request.id, verdict, means: Means::BareText },
         None => Intent::Pass(Some(wording::hint(std::slice::from_ref(&request)))),
     }
 }
@@ -107,9 +105,7 @@ fn approval(request: Request, text: &str) -> Intent {
 
 fn access(request: Request, text: &str) -> Intent {
     match address::access_verb(text) {
-        Some(verdict) => {
-            Intent::Decide { request: request.id, verdict, means: Means::BareText }
-        }
+        Some(verdict) => Intent::Decide { request: request.id, verdict, means: Means::BareText },
         None => Intent::Pass(Some(wording::hint(std::slice::from_ref(&request)))),
     }
 }

@@ -162,8 +162,7 @@ pub async fn route(
 ) -> Result<Routed, StoreError> {
     let account = &inbound.actor;
     let is_tap = matches!(inbound.event, Event::Tap { .. });
-    let binding =
-        store::people::find_binding(tx, channel, &account.realm, &account.id).await?;
+    let binding = store::people::find_binding(tx, channel, &account.realm, &account.id).await?;
     let Some(binding) = binding.filter(|_| !account.is_automated) else {
         // Nobody we know. A press wants an answer; the rest is not for us.
         let refused = || Routed::from(Ruling::NotPermitted);
@@ -224,14 +223,15 @@ async fn carry_out(
     match intent {
         Intent::Decide { request, verdict, means } => {
             let attempt = Attempt { request, revision: None, verdict, means };
-            Ok(decisions::decide(tx, actor, &attempt, policy).await?.into())
+            let ruling = decisions::decide(tx, actor, &attempt, policy).await?;
+            told(tx, ruling).await
         }
         Intent::Reveal(request) => {
             if request.guardian != actor.principal {
                 return Ok(Routed::from(Ruling::NotPermitted));
             }
             if request.status.is_final() {
-                return Ok(Routed::from(ended(request)));
+                return told(tx, ended(request)).await;
             }
             decisions::reveal(tx, &request, actor).await?;
             let reply = format!("{} is now shown whole.", request.code);
@@ -242,7 +242,7 @@ async fn carry_out(
                 return Ok(Routed::from(Ruling::NotFound));
             }
             if request.status.is_final() || request.deadline <= tx.now() {
-                return Ok(Routed::from(ended(request)));
+                return told(tx, ended(request)).await;
             }
             let reply = wording::clarify(&request);
             Ok(Routed::new(Outcome::Clarify, Some(&request), Some(reply)))
@@ -255,6 +255,24 @@ async fn carry_out(
         Intent::Pass(hint) => Ok(Routed::new(Outcome::Passed, None, hint)),
         Intent::Nothing => Ok(Routed::passed()),
     }
+}
+
+/// What the person is told; of a request that was replaced, also the one that
+/// stands in its place.
+async fn told(tx: &mut Tx, ruling: Ruling) -> Result<Routed, StoreError> {
+    let mut newest = match &ruling {
+        Ruling::AlreadyDecided(old) => old.superseded_by,
+        _ => None,
+    };
+    let mut routed = Routed::from(ruling);
+    while let Some(id) = newest {
+        let Some(request) = store::requests::find(tx, id).await? else { break };
+        newest = request.superseded_by;
+        if newest.is_none() && !request.status.is_final() {
+            routed.reply = Some(wording::replaced(&request));
+        }
+    }
+    Ok(routed)
 }
 
 fn ended(request: Request) -> Ruling {
@@ -288,6 +306,7 @@ impl Write for DecideAtKeyboard {
             verdict: self.verdict.clone(),
             means: Means::Keyboard,
         };
-        Ok(decisions::decide(tx, &self.actor, &attempt, self.policy).await?.into())
+        let ruling = decisions::decide(tx, &self.actor, &attempt, self.policy).await?;
+        told(tx, ruling).await
     }
 }

@@ -15,8 +15,7 @@ pub(super) async fn read(
     token: &ActionToken,
     text: Option<&str>,
 ) -> Result<Intent, StoreError> {
-    let unknown =
-        || Intent::Say(Outcome::NotFound, wording::UNKNOWN_BUTTON.to_owned());
+    let unknown = || Intent::Say(Outcome::NotFound, wording::UNKNOWN_BUTTON.to_owned());
     let Ok(Callback { request, action }) = token.as_str().parse() else { return Ok(unknown()) };
     let Some(request) = store::requests::find(tx, request).await? else { return Ok(unknown()) };
     let reason = text.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);

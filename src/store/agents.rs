@@ -37,11 +37,7 @@ impl TryFrom<Row> for Agent {
 /// # Errors
 ///
 /// See [`StoreError`]; a name that is taken is a unique violation.
-pub async fn insert(
-    tx: &mut Tx,
-    agent: &Agent,
-    key_hash: Option<&str>,
-) -> Result<(), StoreError> {
+pub async fn insert(tx: &mut Tx, agent: &Agent, key_hash: Option<&str>) -> Result<(), StoreError> {
     let now = tx.now().micros();
     sqlx::query(
         "INSERT INTO agents (id, name, key_hash, webhook_secret, guardian, created_at)

@@ -31,6 +31,17 @@ pub struct Item {
     pub attempts: i64,
 }
 
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: String,
+    channel: String,
+    receiver: String,
+    dedup_key: String,
+    lane: String,
+    raw: Vec<u8>,
+    attempts: i64,
+}
+
 /// What became of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fate {
@@ -133,19 +144,20 @@ pub async fn claim(tx: &mut Tx, limit: i64) -> Result<Vec<Item>, StoreError> {
         ")
          RETURNING id, channel, receiver, dedup_key, lane, raw, attempts"
     );
-    let rows: Vec<(String, String, String, String, String, Vec<u8>, i64)> = sqlx::query_as(sql)
+    let rows: Vec<Row> = sqlx::query_as(sql)
         .bind(now.micros())
         .bind(now.plus(LEASE).micros())
         .bind(limit)
         .fetch_all(tx.conn())
         .await?;
     rows.into_iter()
-        .map(|(id, channel, receiver, dedup_key, lane, raw, attempts)| {
-            let id = id.parse().map_err(|_| StoreError::Corrupt {
+        .map(|row| {
+            let id = row.id.parse().map_err(|_| StoreError::Corrupt {
                 table: "inbox",
                 column: "id",
-                row: id.clone(),
+                row: row.id.clone(),
             })?;
+            let Row { channel, receiver, dedup_key, lane, raw, attempts, .. } = row;
             Ok(Item { id, channel, receiver, dedup_key, lane, raw, attempts })
         })
         .collect()
@@ -236,12 +248,11 @@ pub async fn prune(tx: &mut Tx, before: Timestamp) -> Result<u64, StoreError> {
 /// See [`StoreError`].
 pub async fn is_any_new(tx: &mut Tx) -> Result<bool, StoreError> {
     let now = tx.now().micros();
-    let new: Option<i64> = sqlx::query_scalar(
-        "SELECT 1 FROM inbox WHERE state = 'new' AND lease_until <= $1 LIMIT 1",
-    )
-    .bind(now)
-    .fetch_optional(tx.conn())
-    .await?;
+    let new: Option<i64> =
+        sqlx::query_scalar("SELECT 1 FROM inbox WHERE state = 'new' AND lease_until <= $1 LIMIT 1")
+            .bind(now)
+            .fetch_optional(tx.conn())
+            .await?;
     Ok(new.is_some())
 }
 

@@ -13,7 +13,7 @@ pub const BROADCAST: &str = "broadcast";
 pub const NOTIFY_AGENT: &str = "notify_agent";
 
 /// How long one attempt may take before another worker tries.
-pub const LEASE: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_mins(1);
 
 /// Something owed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +87,7 @@ pub async fn claim_due(tx: &mut Tx, limit: i64) -> Result<Vec<Job>, StoreError> 
         .await?;
     rows.into_iter()
         .map(|(id, kind, request, payload, attempts, fence)| {
-            let corrupt =
-                |column| StoreError::Corrupt { table: "jobs", column, row: id.clone() };
+            let corrupt = |column| StoreError::Corrupt { table: "jobs", column, row: id.clone() };
             Ok(Job {
                 id: id.parse().map_err(|_| corrupt("id"))?,
                 kind,

@@ -250,7 +250,6 @@ impl Store {
             return writer.submit(write).await;
         }
         let store = self.clone();
-        #[expect(clippy::redundant_async_block, reason = "the task must own the store")]
         let task = tokio::spawn(async move { store.write_alone(&write).await });
         task.await.map_err(|_| StoreError::Panicked)?
     }

@@ -74,8 +74,7 @@ impl TryFrom<Row> for Request {
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
         let key = row.id.clone();
-        let corrupt =
-            |column| StoreError::Corrupt { table: "requests", column, row: key.clone() };
+        let corrupt = |column| StoreError::Corrupt { table: "requests", column, row: key.clone() };
         let tool = match (row.tool_name, row.tool_input) {
             (Some(name), Some(input)) => {
                 let input = serde_json::from_str(&input).map_err(|_| corrupt("tool_input"))?;
@@ -585,7 +584,6 @@ pub async fn touch_session(tx: &mut Tx, agent: AgentId, session: &str) -> Result
     .await?;
     Ok(())
 }
-
 
 /// Whether any pending request is past its deadline.
 ///

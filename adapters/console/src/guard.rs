@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn pages_may_be_linked_to_but_not_fetched_from_elsewhere() {
-        let link = [("host", "h"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+        let link =
+            [("host", "h"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
         assert_eq!(refusal(&Method::GET, &headers(&link)), None);
         let fetch = [("host", "h"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "cors")];
         assert!(refusal(&Method::GET, &headers(&fetch)).is_some());

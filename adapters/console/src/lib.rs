@@ -27,7 +27,7 @@ use sayso_channel::{
 
 /// Characters of exact text that a card shows at once. A page could show more,
 /// but nobody reads more before they press a button.
-pub const EXACT_CHARS: usize = 12_000;
+pub const EXACT_CHARS: usize = 4_000;
 
 /// The channel's name.
 pub const NAME: &str = "console";
@@ -117,7 +117,7 @@ impl Channel for Console {
 
     async fn listen(&self, _: Arc<dyn Inbox>) {
         // Input arrives by the routes.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn probe(&self) -> Health {

@@ -90,7 +90,10 @@ impl IntoResponse for Stop {
             ),
             Self::ForeignForm => (
                 StatusCode::FORBIDDEN,
-                view::message("Refused", "This form is out of date. Reload the page and try again."),
+                view::message(
+                    "Refused",
+                    "This form is out of date. Reload the page and try again.",
+                ),
             ),
             Self::BadForm(why) => (StatusCode::BAD_REQUEST, view::message("Not understood", &why)),
             Self::NoCard => (
@@ -99,7 +102,10 @@ impl IntoResponse for Stop {
             ),
             Self::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                view::message("Not now", "The gateway can't answer at the moment. Nothing changed."),
+                view::message(
+                    "Not now",
+                    "The gateway can't answer at the moment. Nothing changed.",
+                ),
             ),
         };
         (status, page).into_response()
@@ -304,8 +310,7 @@ async fn submit(
         return Err(Stop::BadForm(format!("A text may have {TEXT} characters at most.")));
     }
     let raw = wire::raw(&visitor.account, &visitor.address.0, once, what);
-    let accepted =
-        console.inbox.accept(crate::NAME, raw).await.map_err(|_| Stop::Unavailable)?;
+    let accepted = console.inbox.accept(crate::NAME, raw).await.map_err(|_| Stop::Unavailable)?;
     let reply = console.inbox.outcome(&accepted).await;
     let is_card = |path: &&str| {
         path.strip_prefix("/console/cards/")

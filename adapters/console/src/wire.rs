@@ -24,8 +24,7 @@ pub(crate) enum What {
 /// The raw input for what an account submitted; `key` is the same when the same
 /// form is submitted again.
 pub(crate) fn raw(account: &str, address: &str, key: &str, what: What) -> RawInbound {
-    let submitted =
-        Submitted { account: account.to_owned(), address: address.to_owned(), what };
+    let submitted = Submitted { account: account.to_owned(), address: address.to_owned(), what };
     RawInbound {
         receiver: String::new(),
         dedup_key: format!("{account}:{key}"),

@@ -107,9 +107,36 @@ const POLITE: &[&str] = &[
 
 /// Words that take back or bind what was said.
 const TURNS: &[&str] = &[
-    "but", "however", "except", "instead", "unless", "until", "if", "wait", "first", "before",
-    "after", "when", "although", "though", "not", "never", "only", "later", "tomorrow", "without",
-    "change", "hold", "almost", "maybe", "perhaps", "don't", "dont", "can't", "won't", "shouldn't",
+    "but",
+    "however",
+    "except",
+    "instead",
+    "unless",
+    "until",
+    "if",
+    "wait",
+    "first",
+    "before",
+    "after",
+    "when",
+    "although",
+    "though",
+    "not",
+    "never",
+    "only",
+    "later",
+    "tomorrow",
+    "without",
+    "change",
+    "hold",
+    "almost",
+    "maybe",
+    "perhaps",
+    "don't",
+    "dont",
+    "can't",
+    "won't",
+    "shouldn't",
 ];
 
 /// Reads `text`.
@@ -152,6 +179,7 @@ fn phrase_at(tokens: &[Token<'_>]) -> Option<&'static Phrase> {
 
 /// What comes after the phrase at the beginning.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "four findings, each of its own")]
 struct Remainder {
     /// Something was not understood.
     is_unclear: bool,
