@@ -1,8 +1,8 @@
 //! Broadcaster: which cards should stand where.
 //!
-//! A request that was opened owes a broadcast. It becomes one delivery for each
-//! account of the guardian: a card at a private address, or the reason why there
-//! is none. From then on a delivery is desired state; the worker makes it so.
+//! A request that was opened has one delivery for each account of its guardian,
+//! and owes a broadcast. That settles each of them: a card at a private address,
+//! or the reason why there is none. From then on a delivery is desired state; the worker makes it so.
 
 pub mod cards;
 
@@ -11,8 +11,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::broadcaster::cards::{View, draw};
-use crate::ids::{DeliveryId, RequestId};
-use crate::people::Binding;
 use crate::requests::status::Status;
 use crate::store::deliveries::{Delivery, State};
 use crate::store::jobs::{Job, Progress};
@@ -30,7 +28,7 @@ pub struct Outlet {
     pub exact_chars: usize,
 }
 
-/// Makes a request's deliveries and settles the job that asked for it.
+/// Routes a request's deliveries and settles the job that asked for it.
 #[derive(Debug, Clone)]
 pub struct Broadcast {
     /// The job.
@@ -54,18 +52,20 @@ impl Write for Broadcast {
             return Ok(());
         }
         let mut is_anywhere = false;
-        for binding in store::people::bindings_of(tx, request.guardian).await? {
-            let outlet = self.outlets.iter().find(|o| o.channel == binding.channel);
-            let reason = match (outlet, &binding.address) {
-                (None, _) => Some(format!("the channel {} is switched off", binding.channel)),
-                (Some(_), None) => Some("the private address is not known yet".to_owned()),
-                (Some(_), Some(_)) => None,
+        for delivery in store::deliveries::list_of(tx, request.id).await? {
+            let outlet = self.outlets.iter().find(|o| o.channel == delivery.channel);
+            let route = match outlet {
+                None => Err(format!("the channel {} is switched off", delivery.channel)),
+                Some(_) if delivery.address.is_empty() => {
+                    Err("the private address is not known yet".to_owned())
+                }
+                Some(outlet) => {
+                    let view = View { exact_chars: outlet.exact_chars, is_opened: false };
+                    Ok(draw(&request, view).is_whole)
+                }
             };
-            let view = View { exact_chars: outlet.map_or(0, |o| o.exact_chars), is_opened: false };
-            let is_whole = outlet.is_some() && draw(&request, view).is_whole;
-            is_anywhere |= reason.is_none();
-            let delivery = delivery(request.id, &binding, request.version, is_whole, reason);
-            store::deliveries::insert(tx, &delivery).await?;
+            is_anywhere |= route.is_ok();
+            store::deliveries::route(tx, delivery.id, route).await?;
         }
         if !is_anywhere {
             audit::insert(
@@ -84,40 +84,18 @@ impl Write for Broadcast {
     }
 }
 
-fn delivery(
-    request: RequestId,
-    binding: &Binding,
-    version: i64,
-    is_whole: bool,
-    reason: Option<String>,
-) -> Delivery {
-    Delivery {
-        id: DeliveryId::new(),
-        request,
-        binding: binding.id,
-        channel: binding.channel.clone(),
-        address: binding.address.clone().unwrap_or_default(),
-        message: None,
-        state: if reason.is_some() { State::Failed } else { State::Queued },
-        shown_version: if reason.is_some() { version } else { 0 },
-        desired_version: version,
-        is_whole,
-        sent_at: None,
-        seen_at: None,
-        opened_at: None,
-        detail: reason,
-        attempts: 0,
-        fence: 0,
-    }
-}
-
 /// How a delivery is told to the agent: one word.
 pub fn state_word(delivery: &Delivery, status: Status) -> &'static str {
     let is_shown = delivery.shown_version >= delivery.desired_version;
     match delivery.state {
         State::Failed => "failed",
         State::Gone => "settled",
-        State::Sent if status.is_final() && is_shown => "settled",
+        // Also one that ended before anything stood there.
+        State::Queued | State::Sending | State::Unknown | State::Sent
+            if status.is_final() && is_shown =>
+        {
+            "settled"
+        }
         State::Queued | State::Sending | State::Unknown | State::Sent => {
             if delivery.seen_at.is_some() {
                 "seen"

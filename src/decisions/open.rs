@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use crate::clock::Timestamp;
-use crate::decisions::{Policy, Ruling, cancel};
-use crate::ids::{PrincipalId, RequestId};
+use crate::decisions::{Policy, Ruling, WHOLE_CHARS, cancel, exact_chars};
+use crate::ids::{DeliveryId, PrincipalId, RequestId};
 use crate::people::Agent;
 use crate::requests::code::Code;
 use crate::requests::status::Status;
 use crate::requests::{Content, Kind, Request, Risk};
+use crate::store::deliveries::{Delivery, State};
 use crate::store::requests::IdempotencyKey;
 use crate::store::{self, StoreError, Tx, audit};
 
@@ -197,6 +198,7 @@ pub async fn open(
         store::requests::touch_session(tx, agent.id, session).await?;
     }
     store::requests::insert(tx, &request, idempotency.as_ref()).await?;
+    prepare_deliveries(tx, &request).await?;
     note(tx, "request.created", &request).await?;
     store::jobs::enqueue(tx, store::jobs::BROADCAST, request.id, "").await?;
     if let Some(old) = new.supersedes {
@@ -204,6 +206,36 @@ pub async fn open(
         debug_assert!(matches!(ruling, Ruling::Applied(_)), "it was pending above");
     }
     Ok(Ok(Opened::New(request)))
+}
+
+/// A row for each account of the guardian, from the moment the request exists:
+/// an answer can't come before the card it answers. The broadcaster says which
+/// of them can be made.
+async fn prepare_deliveries(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
+    let is_whole = exact_chars(&request.content) <= WHOLE_CHARS;
+    for binding in store::people::bindings_of(tx, request.guardian).await? {
+        let delivery = Delivery {
+            id: DeliveryId::new(),
+            request: request.id,
+            binding: binding.id,
+            channel: binding.channel,
+            address: binding.address.unwrap_or_default(),
+            message: None,
+            state: State::Queued,
+            // Nothing is to be done before it was routed.
+            shown_version: request.version,
+            desired_version: request.version,
+            is_whole,
+            sent_at: None,
+            seen_at: None,
+            opened_at: None,
+            detail: None,
+            attempts: 0,
+            fence: 0,
+        };
+        store::deliveries::insert(tx, &delivery).await?;
+    }
+    Ok(())
 }
 
 async fn note(tx: &mut Tx, kind: &str, request: &Request) -> Result<(), StoreError> {

@@ -177,6 +177,38 @@ pub async fn insert(tx: &mut Tx, delivery: &Delivery) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Settles where a delivery goes: it is to be made, and whether the exact text
+/// fits there as a whole; or the reason why it can't be.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn route(
+    tx: &mut Tx,
+    id: DeliveryId,
+    route: Result<bool, String>,
+) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    let (state, is_whole, detail) = match route {
+        Ok(is_whole) => (State::Queued, is_whole, None),
+        Err(reason) => (State::Failed, false, Some(reason)),
+    };
+    sqlx::query(
+        "UPDATE deliveries
+            SET state = $2, is_whole = $3, detail = $4, next_at = $5,
+                shown_version = CASE WHEN $2 = 'queued' THEN 0 ELSE shown_version END
+          WHERE id = $1",
+    )
+    .bind(id.to_string())
+    .bind(state.as_str())
+    .bind(i64::from(is_whole))
+    .bind(detail)
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
+
 /// Makes every card of the request show `version`, however late it is sent; one
 /// that never arrived anywhere has nothing to show.
 ///

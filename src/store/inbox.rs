@@ -144,12 +144,14 @@ pub async fn claim(tx: &mut Tx, limit: i64) -> Result<Vec<Item>, StoreError> {
         ")
          RETURNING id, channel, receiver, dedup_key, lane, raw, attempts"
     );
-    let rows: Vec<Row> = sqlx::query_as(sql)
+    let mut rows: Vec<Row> = sqlx::query_as(sql)
         .bind(now.micros())
         .bind(now.plus(LEASE).micros())
         .bind(limit)
         .fetch_all(tx.conn())
         .await?;
+    // What comes back from an update has no order of its own.
+    rows.sort_by(|a, b| a.id.cmp(&b.id));
     rows.into_iter()
         .map(|row| {
             let id = row.id.parse().map_err(|_| StoreError::Corrupt {

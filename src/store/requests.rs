@@ -257,7 +257,8 @@ pub async fn find_by_message(
 }
 
 /// The live requests of `guardian` whose card stands at this address, oldest
-/// first; at most 50, which is more than anybody could mean by bare words.
+/// first; at most 50, which is more than anybody could mean by bare words. The
+/// console shows whatever is stored; elsewhere a card stands once it was posted.
 ///
 /// # Errors
 ///
@@ -273,7 +274,8 @@ pub async fn list_live_at(
         "WHERE r.guardian = $1 AND r.status = 'pending' AND r.deadline > $4
            AND EXISTS (SELECT 1
                          FROM deliveries y
-                        WHERE y.request = r.id AND y.channel = $2 AND y.address = $3)
+                        WHERE y.request = r.id AND y.channel = $2 AND y.address = $3
+                          AND (y.message IS NOT NULL OR y.channel = 'console'))
          ORDER BY r.created_at
          LIMIT 50"
     ))

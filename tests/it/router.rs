@@ -48,11 +48,12 @@ async fn given(world: &World, what: &str) -> Request {
 }
 
 fn with_codes(text: &str, requests: &[Request]) -> String {
-    requests.iter().enumerate().fold(text.to_owned(), |text, (i, request)| {
-        let code = request.code.to_string();
-        text.replace(&format!("C{}", i + 1), &code)
-            .replace(&format!("c{}", i + 1), &code.to_lowercase())
-    })
+    let place = regex::Regex::new(r"\b([Cc])([1-9])\b").unwrap();
+    let code = |found: &regex::Captures<'_>| {
+        let code = requests[found[2].parse::<usize>().unwrap() - 1].code.to_string();
+        if &found[1] == "c" { code.to_lowercase() } else { code }
+    };
+    place.replace_all(text, code).into_owned()
 }
 
 /// What is wrong with a case; nothing if it holds.
