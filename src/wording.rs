@@ -89,7 +89,8 @@ pub fn invitation(request: &Request) -> Option<String> {
 pub fn fallback(request: &Request, is_whole: bool) -> String {
     let code = request.code;
     match request.content.kind {
-        Kind::ToolApproval | Kind::AccessRequest if is_whole => {
+        Kind::AccessRequest if is_whole => sentence(&how(request)),
+        Kind::ToolApproval if is_whole => {
             format!("Reply \"{code} approve\" or \"{code} deny\".")
         }
         Kind::ToolApproval | Kind::AccessRequest => {
@@ -130,16 +131,16 @@ pub fn ruling(ruling: &Ruling) -> String {
 
 fn applied(request: &Request) -> String {
     let what = short_title(request);
-    let told = if request.callback_url.is_some() { " The agent is being told." } else { "" };
+    let told = if request.callback_url.is_some() { ". The agent is being told." } else { "" };
     let answer = answer_words(request).map_or(String::new(), |words| {
         let safe = crate::display::make_safe(&words).text;
         format!(": {}", sayso_channel::text::shorten(&safe, 120))
     });
     match request.status {
-        Status::Approved => format!("Approved: {what} ({}).{told}", request.code),
-        Status::Denied => format!("Denied: {what} ({}).{told}", request.code),
-        Status::Answered => format!("Answered {}{answer}.{told}", request.code),
-        Status::Skipped => format!("Skipped: {what} ({}).{told}", request.code),
+        Status::Approved => format!("Approved: {what} ({}){told}", request.code),
+        Status::Denied => format!("Denied: {what} ({}){told}", request.code),
+        Status::Answered => format!("Answered {}{answer}{told}", request.code),
+        Status::Skipped => format!("Skipped: {what} ({}){told}", request.code),
         Status::Pending | Status::Expired | Status::Cancelled => format!("{}.", status(request)),
     }
 }
@@ -176,15 +177,12 @@ pub fn replaced(newest: &Request) -> String {
 
 /// Names a request and says how to answer it.
 pub fn clarify(request: &Request) -> String {
-    format!("{} {}: {}", still_open(request), short_title(request), how(request))
-}
-
-fn still_open(request: &Request) -> String {
-    let verb = match request.content.kind {
-        Kind::ToolApproval | Kind::AccessRequest => "waits for your decision:",
-        Kind::Question => "waits for your answer:",
+    let what = match request.content.kind {
+        Kind::ToolApproval | Kind::AccessRequest => "decision",
+        Kind::Question => "answer",
     };
-    format!("{} {verb}", request.code)
+    let (code, title) = (request.code, short_title(request));
+    format!("{code} waits for your {what} ({title}). {}", sentence(&how(request)))
 }
 
 fn how(request: &Request) -> String {

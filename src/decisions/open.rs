@@ -124,6 +124,7 @@ pub async fn open(
     policy: Policy,
 ) -> Result<Result<Opened, OpenError>, StoreError> {
     let Opening { agent, new, idempotency } = opening;
+    store::requests::wait_turn(tx, &agent.id.to_string()).await?;
     if let Some(idempotency) = idempotency
         && let Some((request, body_hash)) =
             store::requests::find_by_key(tx, agent.id, &idempotency.key).await?
@@ -138,6 +139,7 @@ pub async fn open(
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
+    store::requests::wait_turn(tx, &guardian.to_string()).await?;
     let now = tx.now();
     let deadline = match new.deadline {
         Some(Deadline::In(span)) => now.plus(span),
@@ -194,6 +196,16 @@ pub async fn open(
         return Ok(Err(OpenError::TooManyOpen { limit }));
     }
 
+    if let Some(old) = new.supersedes {
+        match cancel(tx, old, "superseded", &agent.name, Some(request.id)).await? {
+            Ruling::Applied(_) => {}
+            // Somebody decided it a moment ago.
+            Ruling::AlreadyDecided(old) | Ruling::Expired(old) => {
+                return Ok(Err(OpenError::SupersedesEnded(Box::new(old))));
+            }
+            _ => return Ok(Err(OpenError::SupersedesUnknown)),
+        }
+    }
     if let Some(session) = &request.session {
         store::requests::touch_session(tx, agent.id, session).await?;
     }
@@ -201,10 +213,6 @@ pub async fn open(
     prepare_deliveries(tx, &request).await?;
     note(tx, "request.created", &request).await?;
     store::jobs::enqueue(tx, store::jobs::BROADCAST, request.id, "").await?;
-    if let Some(old) = new.supersedes {
-        let ruling = cancel(tx, old, "superseded", &agent.name, Some(request.id)).await?;
-        debug_assert!(matches!(ruling, Ruling::Applied(_)), "it was pending above");
-    }
     Ok(Ok(Opened::New(request)))
 }
 

@@ -22,17 +22,19 @@ const MAX_ATTEMPTS: i64 = 12;
 /// No card is tried again before so long for ever.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
-/// Delivers until the process stops.
-pub async fn run(bench: Bench) {
+/// Delivers in one channel until the process stops. Each channel has a worker of
+/// its own: a slow one holds no other up.
+pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
     let lifecycle = bench.lifecycle.clone();
+    let mut anything = bench.wakeups.anything();
     loop {
         tokio::select! {
             () = lifecycle.stopping() => return,
-            () = bench.wakeups.deliver() => {}
+            changed = anything.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(POLL) => {}
         }
         loop {
-            match turn(&bench).await {
+            match turn(&bench, &channel).await {
                 Ok(0) => break,
                 Ok(_) if lifecycle.is_stopping() => return,
                 Ok(_) => {}
@@ -46,31 +48,30 @@ pub async fn run(bench: Bench) {
     }
 }
 
-struct Claim(Vec<String>);
+struct Claim(&'static str);
 
 #[async_trait]
 impl Write for Claim {
     type Out = Vec<Delivery>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Delivery>, StoreError> {
-        store::deliveries::claim_due(tx, &self.0, BATCH).await
+        store::deliveries::claim_due(tx, self.0, BATCH).await
     }
 }
 
-async fn turn(bench: &Bench) -> Result<usize, StoreError> {
-    let is_due = store::deliveries::is_any_due(&mut bench.store.read().await?).await?;
-    if !is_due {
+async fn turn(bench: &Bench, channel: &Arc<dyn Channel>) -> Result<usize, StoreError> {
+    let name = channel.name();
+    if !store::deliveries::is_any_due(&mut bench.store.read().await?, name).await? {
         return Ok(0);
     }
-    let names = bench.channels.iter().map(|c| c.name().to_owned()).collect();
-    let claimed = bench.store.write(Claim(names)).await?;
+    let claimed = bench.store.write(Claim(name)).await?;
     let count = claimed.len();
     let mut running = tokio::task::JoinSet::new();
     for delivery in claimed {
-        let bench = bench.clone();
+        let (bench, channel) = (bench.clone(), Arc::clone(channel));
         running.spawn(async move {
             let id = delivery.id;
-            if let Err(error) = make_so(&bench, delivery).await {
+            if let Err(error) = make_so(&bench, &channel, delivery).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(delivery.id = %id, error, "Delivery `{id}` was not recorded");
             }
@@ -80,14 +81,17 @@ async fn turn(bench: &Bench) -> Result<usize, StoreError> {
     Ok(count)
 }
 
-async fn make_so(bench: &Bench, delivery: Delivery) -> Result<(), StoreError> {
+async fn make_so(
+    bench: &Bench,
+    channel: &Arc<dyn Channel>,
+    delivery: Delivery,
+) -> Result<(), StoreError> {
     let found = store::requests::find(&mut bench.store.read().await?, delivery.request).await?;
     let Some(request) = found else { return Ok(()) };
     let now = bench.store.clock().now();
-    let attempt = match bench.channel(&delivery.channel) {
-        None => failed(&delivery, State::Failed, "the channel is switched off", NEVER),
+    let attempt = if delivery.message.is_none() && request.status.is_final() {
         // Nothing stands there and nothing is to be decided: nothing to show.
-        Some(_) if delivery.message.is_none() && request.status.is_final() => Attempt {
+        Attempt {
             id: delivery.id,
             fence: delivery.fence,
             state: delivery.state,
@@ -95,11 +99,10 @@ async fn make_so(bench: &Bench, delivery: Delivery) -> Result<(), StoreError> {
             shown_version: Some(delivery.desired_version),
             detail: delivery.detail.clone(),
             next_at: NEVER,
-        },
-        Some(channel) => {
-            let result = show(channel, &delivery, &request).await;
-            outcome(&delivery, &request, result, now)
         }
+    } else {
+        let result = show(channel, &delivery, &request).await;
+        outcome(&delivery, &request, result, now)
     };
     let is_first = delivery.sent_at.is_none() && attempt.state == State::Sent;
     if is_first {

@@ -9,6 +9,7 @@ use crate::ids::RequestId;
 use crate::jobs::{Bench, POLL};
 use crate::requests::status::Status;
 use crate::store::audit::{Cursor, News};
+use crate::store::dialect::Dialect;
 use crate::store::{self, StoreError, Tx, audit};
 use crate::telemetry::Metrics;
 
@@ -22,7 +23,12 @@ pub async fn run(bench: Bench) {
     let mut commits = feed.bench.store.commits();
     let mut glance = tokio::time::interval(GLANCE);
     glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut poll = tokio::time::interval(POLL);
+    let poll = match feed.bench.store.dialect() {
+        Dialect::Sqlite => POLL,
+        // It can't be asked whether there is anything new.
+        Dialect::Postgres => POLL / 5,
+    };
+    let mut poll = tokio::time::interval(poll);
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let lifecycle = feed.bench.lifecycle.clone();
     loop {

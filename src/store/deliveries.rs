@@ -231,7 +231,7 @@ pub async fn want(tx: &mut Tx, request: RequestId, version: i64) -> Result<(), S
     Ok(())
 }
 
-/// Claims up to `limit` deliveries that don't show what they should. Cards that
+/// Claims up to `limit` deliveries of a channel that don't show what they should. Cards that
 /// have to lose their buttons come before new ones.
 ///
 /// # Errors
@@ -239,7 +239,7 @@ pub async fn want(tx: &mut Tx, request: RequestId, version: i64) -> Result<(), S
 /// See [`StoreError`].
 pub async fn claim_due(
     tx: &mut Tx,
-    channels: &[String],
+    channel: &str,
     limit: i64,
 ) -> Result<Vec<Delivery>, StoreError> {
     let now = tx.now();
@@ -258,18 +258,14 @@ pub async fn claim_due(
          RETURNING id, request, binding, channel, address, message, state, shown_version,
                    desired_version, is_whole, sent_at, seen_at, opened_at, detail, attempts, fence"
     );
-    let mut claimed = Vec::new();
-    for channel in channels {
-        let rows: Vec<Row> = sqlx::query_as(sql)
-            .bind(now.micros())
-            .bind(now.plus(LEASE).micros())
-            .bind(channel.clone())
-            .bind(limit)
-            .fetch_all(tx.conn())
-            .await?;
-        claimed.extend(all(rows)?);
-    }
-    Ok(claimed)
+    let rows: Vec<Row> = sqlx::query_as(sql)
+        .bind(now.micros())
+        .bind(now.plus(LEASE).micros())
+        .bind(channel.to_owned())
+        .bind(limit)
+        .fetch_all(tx.conn())
+        .await?;
+    all(rows)
 }
 
 /// What came of an attempt.
@@ -503,20 +499,22 @@ pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
     Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
 }
 
-/// Whether any delivery is due.
+/// Whether any delivery of a channel is due.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
+pub async fn is_any_due(tx: &mut Tx, channel: &str) -> Result<bool, StoreError> {
     let now = tx.now().micros();
     let due: Option<i64> = sqlx::query_scalar(
         "SELECT 1
            FROM deliveries
           WHERE shown_version < desired_version AND next_at <= $1 AND lease_until <= $1
+            AND channel = $2
           LIMIT 1",
     )
     .bind(now)
+    .bind(channel.to_owned())
     .fetch_optional(tx.conn())
     .await?;
     Ok(due.is_some())

@@ -73,7 +73,9 @@ impl StoreError {
     fn is_transient(&self) -> bool {
         let Self::Database(error) = self else { return false };
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        matches!(code.as_deref(), Some("40001" | "40P01" | "57P01" | "57P02"))
+        // A unique violation too: the other transaction's row is there now, and
+        // running again finds it.
+        matches!(code.as_deref(), Some("40001" | "40P01" | "57P01" | "57P02" | "23505"))
     }
 
     /// Whether the database file can't be trusted any more: the process must

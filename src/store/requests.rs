@@ -7,7 +7,7 @@ use crate::ids::{AgentId, BindingId, PrincipalId, RequestId};
 use crate::requests::code::Code;
 use crate::requests::status::Status;
 use crate::requests::{Answer, Choice, Content, Outcome, Request, Tool, canonical};
-use crate::store::dialect::with_db_now;
+use crate::store::dialect::{Dialect, with_db_now};
 use crate::store::{StoreError, Tx};
 
 /// How long a code is not used again.
@@ -380,6 +380,23 @@ pub async fn find_by_key(
         row: id.clone(),
     })?;
     Ok(find(tx, id).await?.map(|request| (request, hash)))
+}
+
+/// Makes other openings with the same name wait until this transaction ends, so
+/// that what is looked up before an insert still holds at it. SQLite has one
+/// writer anyway.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn wait_turn(tx: &mut Tx, name: &str) -> Result<(), StoreError> {
+    if tx.dialect == Dialect::Postgres {
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 7300))")
+            .bind(name.to_owned())
+            .execute(tx.conn())
+            .await?;
+    }
+    Ok(())
 }
 
 /// Counts one more asking of a live request.

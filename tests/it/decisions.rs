@@ -348,3 +348,29 @@ async fn words_alone_do_not_approve_what_is_too_risky(
     let routed = world.says(&world.ada, &format!("{} approve", request.code)).await;
     assert_eq!(routed.outcome.as_str(), "applied");
 }
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_call_at_the_same_time_is_one_request(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(mut world) = World::new(database).await else { return };
+    world.policy.max_open = 3;
+    let world = &world;
+    let with_key = (0..16).map(|_| world.try_open(World::tool_call("ls"), Some(("k", "h"))));
+    let same = (0..16).map(|_| world.try_open(World::tool_call("rm"), None));
+    let other = (0..16).map(|i| world.try_open(World::tool_call(&i.to_string()), None));
+
+    let (with_key, same) = tokio::join!(
+        futures_util::future::join_all(with_key),
+        futures_util::future::join_all(same)
+    );
+    let other = futures_util::future::join_all(other).await;
+
+    for group in [with_key, same] {
+        let ids: Vec<_> = group.into_iter().map(|r| r.unwrap().into_request().id).collect();
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    }
+    let room = other.iter().filter(|r| r.is_ok()).count();
+    assert_eq!(room, 1, "the cap holds also for those who come at once");
+}

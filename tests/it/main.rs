@@ -8,6 +8,7 @@
 
 mod api;
 mod architecture;
+mod cards;
 mod console;
 mod crash;
 mod decisions;

@@ -216,7 +216,7 @@ fn card(visitor: &Visitor, item: &Item, back: &str, is_linked: bool) -> Markup {
     let card = &item.card;
     let heading = format!("title-{}", item.message);
     html! {
-        article.card class=(tone_class(card.tone)) aria-labelledby=(heading) id=(item.message) {
+        article class={ "card " (tone_class(card.tone)) } aria-labelledby=(heading) id=(item.message) {
             header {
                 h2 id=(heading) {
                     @if is_linked {
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(1_709_164_799), "2024-02-28 23:59:59 UTC");
         assert_eq!(utc(1_709_164_800), "2024-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_796_070_900), "2026-11-30 22:15:00 UTC");
+        assert_eq!(utc(1_796_076_900), "2026-11-30 22:15:00 UTC");
     }
 
     #[test]
