@@ -60,7 +60,8 @@ impl Write for AddGuardian {
             channel: "console".to_owned(),
             realm: String::new(),
             account: id.to_string(),
-            address: Some(self.name.clone()),
+            // Not the name: another person may get it later.
+            address: Some(id.to_string()),
             last_seen_at: None,
             trouble: None,
         };

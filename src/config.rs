@@ -209,7 +209,13 @@ impl Config {
     /// The address that links begin with, without a slash at the end.
     pub fn base_url(&self) -> String {
         self.public_url.as_ref().map_or_else(
-            || format!("http://{}", self.listen),
+            || {
+                let mut address = self.listen;
+                if address.ip().is_unspecified() {
+                    address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+                }
+                format!("http://{address}")
+            },
             |url| url.as_str().trim_end_matches('/').to_owned(),
         )
     }

@@ -155,6 +155,16 @@ pub fn mask(text: &str) -> (String, usize) {
     (masked, count)
 }
 
+/// Like [`mask`], for the value of a member: its name may say that it is one.
+pub fn mask_member(key: &str, value: &str) -> (String, usize) {
+    let name = format!("{key}: ");
+    let (masked, count) = mask(&format!("{name}{value}"));
+    match masked.strip_prefix(&name) {
+        Some(rest) => (rest.to_owned(), count),
+        None => mask(value),
+    }
+}
+
 /// Host names that could be taken for others: letters of several scripts in
 /// one, or an encoded international name.
 fn odd_hosts(text: &str) -> Vec<String> {

@@ -224,7 +224,7 @@ pub async fn serve(config: &Config, announce: impl Fn(&str)) -> anyhow::Result<E
     }
     let base = match &config.public_url {
         Some(_) => config.base_url(),
-        None => format!("http://{}", gateway.address),
+        None => format!("http://{}", reachable(gateway.address)),
     };
     if config.console {
         match first_guardian(&gateway.store).await? {
@@ -239,6 +239,14 @@ pub async fn serve(config: &Config, announce: impl Fn(&str)) -> anyhow::Result<E
         announce(&format!("Sayso is ready at {base}"));
     }
     Ok(run_until_stopped(&gateway).await)
+}
+
+/// An address to open on this machine.
+fn reachable(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
 }
 
 async fn first_guardian(store: &Store) -> anyhow::Result<Option<String>> {
@@ -312,8 +320,12 @@ fn hosts(config: &Config, address: std::net::SocketAddr) -> Vec<String> {
     hosts
 }
 
-/// One gateway a SQLite file.
-fn lock(database: &Path) -> anyhow::Result<File> {
+/// One gateway a SQLite file: the lock holds as long as the file is kept.
+///
+/// # Errors
+///
+/// When another process has it.
+pub fn lock(database: &Path) -> anyhow::Result<File> {
     let path = database.with_extension("lock");
     let file = OpenOptions::new()
         .create(true)

@@ -170,6 +170,11 @@ fn objected(request: &Request, objection: Objection) -> String {
     }
 }
 
+/// To a no that wants to say why and doesn't.
+pub fn ask_reason(request: &Request) -> String {
+    format!("Why not? Reply \"{0} no, …\" with your reason, or \"{0} deny\".", request.code)
+}
+
 /// To an answer that came for a request which was replaced since.
 pub fn replaced(newest: &Request) -> String {
     format!("Nothing was decided: that request was replaced by a newer one. {}", clarify(newest))

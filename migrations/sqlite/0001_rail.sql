@@ -66,8 +66,6 @@ CREATE TABLE requests (
     metadata         TEXT    NOT NULL,
     supersedes       TEXT,
     superseded_by    TEXT,
-    idempotency_key  TEXT,
-    idempotency_hash TEXT,
     asked            INTEGER NOT NULL,
     created_at       INTEGER NOT NULL,
     deadline         INTEGER NOT NULL,
@@ -80,11 +78,20 @@ CREATE TABLE requests (
 ) STRICT;
 CREATE UNIQUE INDEX requests_live_code ON requests (code) WHERE status = 'pending';
 CREATE INDEX requests_by_code ON requests (code, created_at);
-CREATE UNIQUE INDEX requests_by_key ON requests (agent, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX requests_same ON requests (agent, digest) WHERE status = 'pending';
 CREATE INDEX requests_by_deadline ON requests (deadline) WHERE status = 'pending';
 CREATE INDEX requests_by_guardian ON requests (guardian, created_at) WHERE status = 'pending';
 CREATE INDEX requests_by_agent ON requests (agent, id);
+
+-- Which request a call got, so that the same call gets the same one again.
+CREATE TABLE idempotency (
+    agent           TEXT    NOT NULL REFERENCES agents (id),
+    idempotency_key TEXT    NOT NULL,
+    body_hash       TEXT    NOT NULL,
+    request         TEXT    NOT NULL REFERENCES requests (id),
+    created_at      INTEGER  NOT NULL,
+    PRIMARY KEY (agent, idempotency_key)
+) STRICT;
 
 CREATE TABLE deliveries (
     id              TEXT    NOT NULL PRIMARY KEY,

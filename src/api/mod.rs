@@ -42,7 +42,8 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     /// The life of the process.
     pub lifecycle: Lifecycle,
-    /// Host names by which the server may be called, with and without port.
+    /// Host names by which the server may be called: with a port that port only,
+    /// without one any.
     pub hosts: Arc<[String]>,
 }
 
@@ -88,9 +89,6 @@ pub fn router(api: Api, pages: Option<Router>) -> Router {
         .route("/v1/requests/{id}/decision", post(requests::decide_request))
         .route("/v1/events", get(events::follow_events))
         .route("/openapi.json", get(ops::openapi_document))
-        .route("/livez", get(ops::livez))
-        .route("/readyz", get(ops::readyz))
-        .route("/metrics", get(ops::metrics))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .with_state(api.clone());
@@ -98,7 +96,13 @@ pub fn router(api: Api, pages: Option<Router>) -> Router {
         Some(pages) => routes.merge(pages),
         None => routes,
     };
-    routes.layer(middleware::from_fn_with_state(api, guard_host))
+    // Probes call by whatever address they know; these pages hold no data.
+    let probes = Router::new()
+        .route("/livez", get(ops::livez))
+        .route("/readyz", get(ops::readyz))
+        .route("/metrics", get(ops::metrics))
+        .with_state(api.clone());
+    routes.layer(middleware::from_fn_with_state(api, guard_host)).merge(probes)
 }
 
 async fn no_such_route() -> Problem {
@@ -118,7 +122,10 @@ async fn guard_host(State(api): State<Api>, request: Request, next: Next) -> Res
         .and_then(|host| host.to_str().ok())
         .map(str::to_ascii_lowercase)
         .or_else(|| request.uri().authority().map(|a| a.as_str().to_ascii_lowercase()));
-    let is_ours = host.is_some_and(|host| api.hosts.contains(&host));
+    let is_ours = host.is_some_and(|host| {
+        let bare = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+        api.hosts.iter().any(|ours| *ours == host || ours == bare)
+    });
     if is_ours {
         return next.run(request).await;
     }

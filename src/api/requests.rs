@@ -124,7 +124,10 @@ impl CreateRequest {
         };
         check(&content)?;
         for (pointer, name) in [("/session", &self.session), ("/run", &self.run)] {
-            if name.as_ref().is_some_and(|n| n.is_empty() || n.chars().count() > NAME_CHARS) {
+            if name
+                .as_ref()
+                .is_some_and(|n| n.is_empty() || n.contains('\0') || n.chars().count() > NAME_CHARS)
+            {
                 let detail = format!("it must have 1 to {NAME_CHARS} characters");
                 return Err(Invalid::new("invalid_field", pointer, detail));
             }
@@ -233,11 +236,18 @@ pub async fn create_request(
 ) -> Result<Response, Problem> {
     let idempotency = idempotency_key(&headers, body.digest)?;
     let wait = prefer_wait(&headers);
-    let new = body.value.into_new(&api)?;
     let id = agent.id;
-    let opening = Opening { agent, new, idempotency };
-    let opened = api.store.write(Open { opening, policy: api.policy }).await?;
-    let opened = opened.map_err(|error| Problem::of_open(&error))?;
+    // A call that was made before is answered as before, even if what it asks
+    // for could not be asked any more.
+    let opened = match replayed(&api, id, idempotency.as_ref()).await? {
+        Some(request) => Opened::Replayed(request),
+        None => {
+            let new = body.value.into_new(&api)?;
+            let opening = Opening { agent, new, idempotency };
+            let opened = api.store.write(Open { opening, policy: api.policy }).await?;
+            opened.map_err(|error| Problem::of_open(&error))?
+        }
+    };
     let is_same = matches!(opened, Opened::Same(_));
     let request = opened.into_request();
     let location = format!("/v1/requests/{}", request.id);
@@ -257,6 +267,23 @@ pub async fn create_request(
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+async fn replayed(
+    api: &Api,
+    agent: AgentId,
+    idempotency: Option<&IdempotencyKey>,
+) -> Result<Option<Request>, Problem> {
+    let Some(idempotency) = idempotency else { return Ok(None) };
+    let mut tx = api.store.read().await?;
+    let found = store::requests::find_by_key(&mut tx, agent, &idempotency.key).await?;
+    match found {
+        Some((_, hash)) if hash != idempotency.body_hash => {
+            Err(Problem::of_open(&OpenError::IdempotencyMismatch))
+        }
+        Some((request, _)) => Ok(Some(request)),
+        None => Ok(None),
+    }
 }
 
 #[expect(clippy::result_large_err, reason = "the error is the answer and is sent at once")]
@@ -459,6 +486,9 @@ pub async fn cancel_request(
 ) -> Result<Json<RequestResource>, Problem> {
     let id: RequestId = id.parse().map_err(|_| Problem::not_found())?;
     let reason = body.value.reason.unwrap_or_else(|| "withdrawn by the agent".to_owned());
+    if reason.contains('\0') {
+        return Err(Invalid::new("invalid_field", "/reason", "a text can't hold U+0000").into());
+    }
     if reason.chars().count() > 300 {
         return Err(Invalid::new("too_long", "/reason", "at most 300 characters").into());
     }

@@ -10,9 +10,16 @@ use crate::api::problem::Problem;
 use crate::ids::{AgentId, RequestId};
 use crate::requests::Request;
 use crate::store;
+use crate::store::dialect::Dialect;
 
-/// How often a wait looks without a hint.
-const LOOK: Duration = Duration::from_secs(15);
+/// How often a wait looks without a hint. On PostgreSQL a hint can be held back
+/// by a long transaction of somebody else.
+fn look_every(dialect: Dialect) -> Duration {
+    match dialect {
+        Dialect::Sqlite => Duration::from_secs(15),
+        Dialect::Postgres => Duration::from_secs(1),
+    }
+}
 
 /// The request once it has ended, or as it stands after `seconds` or when the
 /// process stops.
@@ -49,7 +56,7 @@ pub async fn until_ended(
         tokio::select! {
             () = hint => {}
             () = tokio::time::sleep_until(until) => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(look_every(api.store.dialect())) => {}
             () = api.lifecycle.stopping() => return Ok(request),
         }
     }

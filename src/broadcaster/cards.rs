@@ -3,7 +3,7 @@
 use sayso_channel::text::{head_and_tail, shorten};
 use sayso_channel::{Action as Button, Block, Card, Emphasis, Fact, Tone};
 
-use crate::display::{Safe, make_safe, make_safe_words, on_one_line};
+use crate::display::{Safe, make_safe, make_safe_words, mask_member, on_one_line};
 use crate::requests::action::{Action, Callback};
 use crate::requests::status::Status;
 use crate::requests::{Content, Kind, Request, Risk};
@@ -104,6 +104,13 @@ impl Painter {
         self.note(safe)
     }
 
+    /// The value of a member, whose name may say that it is a secret.
+    fn member(&mut self, key: &str, text: &str) -> String {
+        let (masked, count) = mask_member(key, text);
+        self.masked += count;
+        self.exact(&masked)
+    }
+
     fn words(&mut self, text: &str) -> String {
         let safe = make_safe_words(text);
         on_one_line(&self.note(safe))
@@ -165,7 +172,7 @@ fn exact_parts(request: &Request, painter: &mut Painter) -> Vec<Part> {
                 let label = painter.words(key);
                 let (kind, text) = readable(value);
                 let label = kind.map_or(label.clone(), |kind| format!("{label} ({kind})"));
-                parts.push(Part { label, text: painter.exact(&text), is_quote: false });
+                parts.push(Part { label, text: painter.member(key, &text), is_quote: false });
             }
         }
         Some(serde_json::Value::Null) | None => {}

@@ -253,7 +253,10 @@ async fn wait(
         }
         if request.deadline <= store.clock().now() {
             // A gateway would do this; without one it is ours to do.
-            store.write(Expire).await?;
+            if store.write(Expire).await? == 0 {
+                // The database's clock is a little behind.
+                tokio::time::sleep(tick).await;
+            }
             continue;
         }
         if is_reachable(&deliveries) {

@@ -1,6 +1,6 @@
 //! `db`: migrating, backing up, putting back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::admin::AfterRestore;
 use crate::cli::Context;
-use crate::store::Location;
+use crate::clock::Clock;
+use crate::store::{Location, Store};
 use crate::wiring;
 
 /// The database.
@@ -57,29 +58,55 @@ pub(super) async fn run(context: &Context, command: Db) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-async fn restore(context: &Context, file: &std::path::Path) -> anyhow::Result<usize> {
+/// The backup is copied, opened, checked and made safe beside the database; only
+/// then does it take its place, and what was there is kept.
+async fn restore(context: &Context, file: &Path) -> anyhow::Result<usize> {
     let Location::Sqlite(target) = &context.config.database else {
         anyhow::bail!("use pg_restore for a PostgreSQL database");
     };
-    if wiring::is_running(&context.config.database) {
-        anyhow::bail!("a gateway runs on this database; stop it first");
-    }
-    std::fs::metadata(file).with_context(|| format!("the backup {}", file.display()))?;
-    // Copied beside the old one first, so that a failure leaves it in place.
+    std::fs::create_dir_all(&context.config.data_dir).context("the data directory")?;
+    let _lock = wiring::lock(target).context("stop the gateway first")?;
     let staged = target.with_extension("restoring");
-    std::fs::copy(file, &staged).context("copying the backup")?;
-    for suffix in ["-wal", "-shm"] {
-        let mut path = target.as_os_str().to_owned();
-        path.push(suffix);
-        if let Err(error) = std::fs::remove_file(&path)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(error).context("removing what is left of the old database");
+    std::fs::copy(file, &staged).with_context(|| format!("the backup {}", file.display()))?;
+    let cancelled = make_safe(&staged).await.with_context(|| {
+        format!("{} can't be restored; the database is as it was", file.display())
+    })?;
+    let kept = target.with_extension("before-restore");
+    for suffix in ["-wal", "-shm", ""] {
+        let (from, to) = (with_suffix(target, suffix), with_suffix(&kept, suffix));
+        match std::fs::rename(&from, &to) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).context("setting the old database aside"),
         }
     }
     std::fs::rename(&staged, target).context("putting the backup in place")?;
-    let store = context.store().await?;
-    let cancelled = store.write(AfterRestore).await?;
-    store.close().await;
     Ok(cancelled)
+}
+
+/// Opens the copy, which fails for anything that is no database of ours, and
+/// cancels what waits in it.
+async fn make_safe(staged: &Path) -> anyhow::Result<usize> {
+    let location = Location::Sqlite(staged.to_owned());
+    let result = async {
+        let store = Store::open(&location, Clock::system()).await?;
+        let cancelled = store.write(AfterRestore).await?;
+        store.close().await;
+        Ok(cancelled)
+    };
+    let result: anyhow::Result<usize> = result.await;
+    for suffix in ["-wal", "-shm"] {
+        // Closing wrote everything into the file itself.
+        let _ = std::fs::remove_file(with_suffix(staged, suffix));
+    }
+    if result.is_err() {
+        let _ = std::fs::remove_file(staged);
+    }
+    result
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }

@@ -17,14 +17,13 @@ use crate::requests::{Answer, Kind, Request};
 use crate::router::{DecideAtKeyboard, Route, Routed};
 use crate::secrets;
 use crate::store::inbox::Item;
-use crate::store::requests::Filter;
 use crate::store::{self, Store, StoreError, Tx, Write};
 use crate::{display, wire, wiring, wording};
 
 /// The queue.
 #[derive(Subcommand)]
 pub(super) enum Requests {
-    /// List requests, newest last.
+    /// List the last requests, newest last.
     List {
         /// Only those in this status.
         #[arg(long)]
@@ -101,9 +100,8 @@ async fn list(
     let status = status
         .map(|word| word.parse::<Status>().map_err(|()| Usage(format!("no status {word}"))))
         .transpose()?;
-    let filter = Filter { status, limit: i64::from(limit), ..Filter::default() };
     let mut tx = store.read().await?;
-    let requests = store::requests::list(&mut tx, &filter).await?;
+    let requests = store::requests::list_last(&mut tx, status, i64::from(limit)).await?;
     let mut resources = Vec::with_capacity(requests.len());
     for request in &requests {
         resources.push(wire::read(&mut tx, request).await?);
@@ -330,7 +328,7 @@ pub(super) async fn say(context: &Context, command: Say) -> anyhow::Result<ExitC
     let person = person(&store, &name).await?;
     let account = person.id.to_string();
     let key = secrets::token();
-    let raw = wiring::typed_in_console(&account, &person.name, &key, &command.text);
+    let raw = wiring::typed_in_console(&account, &account, &key, &command.text);
     let raw = raw.ok_or_else(|| anyhow::anyhow!("this build has no console to type into"))?;
     let inbound = wiring::read_console(&raw);
     let inbound = inbound.ok_or_else(|| anyhow::anyhow!("the text could not be typed"))?;

@@ -1,6 +1,6 @@
 //! May this person, by this means, do this to this request? Pure.
 
-use crate::decisions::{Means, Policy, Verdict};
+use crate::decisions::{Means, Policy, Verdict, was_shown_whole};
 use crate::requests::{Kind, Request};
 
 /// Why a verdict can't be taken although the person may decide.
@@ -31,7 +31,6 @@ pub fn check(
     request: &Request,
     verdict: &Verdict,
     means: Means,
-    was_shown_whole: bool,
     policy: Policy,
 ) -> Result<(), Objection> {
     match (request.content.kind, verdict) {
@@ -49,7 +48,7 @@ pub fn check(
         (Kind::Question, Verdict::Skip)
         | (Kind::ToolApproval | Kind::AccessRequest, Verdict::Deny { .. }) => Ok(()),
         (Kind::ToolApproval | Kind::AccessRequest, Verdict::Approve) => {
-            if !was_shown_whole {
+            if !was_shown_whole(request) {
                 return Err(Objection::NotOpened);
             }
             let limit = match means {

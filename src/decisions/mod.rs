@@ -13,9 +13,10 @@ use std::time::Duration;
 pub use open::{Deadline, NewRequest, OpenError, Opened, Opening, open};
 
 use crate::decisions::authority::Objection;
+use crate::display::make_safe;
 use crate::ids::{BindingId, PrincipalId, RequestId};
 use crate::requests::status::{Status, Transition, TransitionError};
-use crate::requests::{Answer, Content, Request, Risk};
+use crate::requests::{Answer, Content, Outcome, Request, Risk, Shown};
 use crate::resolvers;
 use crate::store::requests::Closing;
 use crate::store::{self, StoreError, Tx, audit, deliveries};
@@ -183,11 +184,12 @@ pub async fn decide(
         note(tx, "decision.refused", &request, actor, attempt).await?;
         return Ok(Ruling::NotPermitted);
     }
-    if store::people::find(tx, request.guardian).await?.is_none() {
+    if request.shown.guardian_is_gone {
         note(tx, "decision.refused", &request, actor, attempt).await?;
         return Ok(Ruling::NotDecidable(request));
     }
-    let after = request.status.after(attempt.verdict.transition(), request.deadline, tx.now());
+    let now = tx.now();
+    let after = request.status.after(attempt.verdict.transition(), request.deadline, now);
     let status = match after {
         Ok(status) => status,
         Err(error) => return lost(tx, request, actor, attempt, error).await,
@@ -196,8 +198,7 @@ pub async fn decide(
     let fits = if is_changed {
         Err(Objection::Changed)
     } else {
-        let was_shown_whole = was_shown_whole(tx, &request).await?;
-        authority::check(&request, &attempt.verdict, attempt.means, was_shown_whole, policy)
+        authority::check(&request, &attempt.verdict, attempt.means, policy)
     };
     if let Err(objection) = fits {
         return Ok(Ruling::WrongAction(request, objection));
@@ -217,6 +218,7 @@ pub async fn decide(
         by: actor.principal,
         binding: actor.binding,
         channel: &actor.channel,
+        at: now,
     };
     if !store::requests::close(tx, &closing).await? {
         return beaten(tx, &request, actor, attempt).await;
@@ -235,8 +237,18 @@ pub async fn decide(
         },
     )
     .await?;
-    let decided = follow_through(tx, request.id).await?;
-    Ok(decided.map_or(Ruling::NotFound, Ruling::Applied))
+    let outcome = Outcome {
+        answer: answer.cloned(),
+        reason: reason.map(str::to_owned),
+        decided_by: Some(actor.principal),
+        decided_by_name: Some(actor.name.clone()),
+        channel: Some(actor.channel.clone()),
+        at: now,
+    };
+    let version = request.version + 1;
+    let decided = Request { status, version, outcome: Some(outcome), ..request };
+    follow_through(tx, &decided).await?;
+    Ok(Ruling::Applied(decided))
 }
 
 /// Takes a request back, for its agent or for the operator.
@@ -259,7 +271,8 @@ pub async fn cancel(
             _ => Ruling::AlreadyDecided(r),
         }));
     }
-    let Some(request) = follow_through(tx, id).await? else { return Ok(Ruling::NotFound) };
+    let Some(request) = store::requests::find(tx, id).await? else { return Ok(Ruling::NotFound) };
+    follow_through(tx, &request).await?;
     audit::insert(
         tx,
         &audit::Event {
@@ -285,7 +298,8 @@ pub async fn cancel(
 pub async fn expire(tx: &mut Tx) -> Result<usize, StoreError> {
     let expired = store::requests::expire_due(tx).await?;
     for id in &expired {
-        let Some(request) = follow_through(tx, *id).await? else { continue };
+        let Some(request) = store::requests::find(tx, *id).await? else { continue };
+        follow_through(tx, &request).await?;
         audit::insert(
             tx,
             &audit::Event {
@@ -329,30 +343,37 @@ pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(),
     .await
 }
 
-/// Characters of the exact text that a card of this content has to show.
-pub fn exact_chars(content: &Content) -> usize {
-    let input = content.tool.as_ref().map_or(0, |tool| tool.input.to_string().chars().count());
-    let words = [&content.title, &content.body];
-    let words: usize = words.iter().filter_map(|w| w.as_ref()).map(|w| w.chars().count()).sum();
-    input + words
+/// Whether a person could see all of it: a card with the whole text arrived, or
+/// the text was opened. Where no card has arrived at all, whether any surface
+/// could show it.
+pub fn was_shown_whole(request: &Request) -> bool {
+    match request.shown {
+        Shown { whole: 1.., .. } => true,
+        Shown { cards: 1.., .. } => false,
+        Shown { .. } => fits_everywhere(&request.content),
+    }
 }
 
-async fn was_shown_whole(tx: &mut Tx, request: &Request) -> Result<bool, StoreError> {
-    let cards = deliveries::list_of(tx, request.id).await?;
-    if cards.is_empty() {
-        return Ok(exact_chars(&request.content) <= WHOLE_CHARS);
+/// Whether every surface can show this content whole, measured as it is drawn.
+pub fn fits_everywhere(content: &Content) -> bool {
+    let input = content.tool.as_ref().map(|tool| &tool.input);
+    let input = input.and_then(|i| serde_json::to_string_pretty(i).ok()).unwrap_or_default();
+    let body = content.body.as_deref().unwrap_or_default();
+    // A character that is spelt out takes ten.
+    if (input.len() + body.len()) * 10 <= WHOLE_CHARS {
+        return true;
     }
-    Ok(cards.iter().any(|card| card.is_whole || card.opened_at.is_some()))
+    let drawn = |text: &str| make_safe(text).text.chars().count();
+    drawn(&input) + drawn(body) <= WHOLE_CHARS
 }
 
 /// What must be true with every end: cards show it, the agent is owed it.
-async fn follow_through(tx: &mut Tx, id: RequestId) -> Result<Option<Request>, StoreError> {
-    let Some(request) = store::requests::find(tx, id).await? else { return Ok(None) };
-    deliveries::want(tx, id, request.version).await?;
-    for owed in resolvers::of(request.content.kind).owed(&request) {
-        store::jobs::enqueue(tx, owed.kind, id, &owed.payload).await?;
+async fn follow_through(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
+    deliveries::want(tx, request.id, request.version).await?;
+    for owed in resolvers::of(request.content.kind).owed(request) {
+        store::jobs::enqueue(tx, owed.kind, request.id, &owed.payload).await?;
     }
-    Ok(Some(request))
+    Ok(())
 }
 
 async fn lost(

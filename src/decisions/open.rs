@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::clock::Timestamp;
-use crate::decisions::{Policy, Ruling, WHOLE_CHARS, cancel, exact_chars};
+use crate::decisions::{Policy, Ruling, cancel, fits_everywhere};
 use crate::ids::{DeliveryId, PrincipalId, RequestId};
 use crate::people::Agent;
 use crate::requests::code::Code;
 use crate::requests::status::Status;
-use crate::requests::{Content, Kind, Request, Risk};
+use crate::requests::{Content, Kind, Request, Risk, Shown};
 use crate::store::deliveries::{Delivery, State};
 use crate::store::requests::IdempotencyKey;
 use crate::store::{self, StoreError, Tx, audit};
@@ -182,11 +182,15 @@ pub async fn open(
         created_at: now,
         deadline,
         outcome: None,
+        shown: Shown::default(),
     };
     if new.supersedes.is_none()
         && let Some(same) = store::requests::find_same(tx, &request).await?
     {
         store::requests::count_asking(tx, same.id).await?;
+        if let Some(idempotency) = idempotency {
+            store::requests::remember_key(tx, agent.id, idempotency, same.id).await?;
+        }
         note(tx, "request.asked_again", &same).await?;
         return Ok(Ok(Opened::Same(same)));
     }
@@ -209,7 +213,10 @@ pub async fn open(
     if let Some(session) = &request.session {
         store::requests::touch_session(tx, agent.id, session).await?;
     }
-    store::requests::insert(tx, &request, idempotency.as_ref()).await?;
+    store::requests::insert(tx, &request).await?;
+    if let Some(idempotency) = idempotency {
+        store::requests::remember_key(tx, agent.id, idempotency, request.id).await?;
+    }
     prepare_deliveries(tx, &request).await?;
     note(tx, "request.created", &request).await?;
     store::jobs::enqueue(tx, store::jobs::BROADCAST, request.id, "").await?;
@@ -220,7 +227,7 @@ pub async fn open(
 /// an answer can't come before the card it answers. The broadcaster says which
 /// of them can be made.
 async fn prepare_deliveries(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
-    let is_whole = exact_chars(&request.content) <= WHOLE_CHARS;
+    let is_whole = fits_everywhere(&request.content);
     for binding in store::people::bindings_of(tx, request.guardian).await? {
         let delivery = Delivery {
             id: DeliveryId::new(),

@@ -42,12 +42,19 @@ impl Notifier {
         Self { fence, slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Starts one call; it records its own result.
+    /// How many calls can be started now.
+    pub fn free(&self) -> i64 {
+        i64::try_from(self.slots.available_permits()).unwrap_or(i64::MAX)
+    }
+
+    /// Starts one call, of which [`Notifier::free`] said that it can be; it
+    /// records its own result.
     pub fn start(&self, bench: Bench, job: Job) {
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return };
         let notifier = self.clone();
         let lifecycle = bench.lifecycle.clone();
         lifecycle.spawn("notify", async move {
-            let Ok(_slot) = notifier.slots.acquire().await else { return };
+            let _slot = slot;
             let id = job.id;
             if let Err(error) = notifier.tell(&bench, job).await {
                 let error = &error as &dyn std::error::Error;

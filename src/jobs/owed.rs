@@ -44,42 +44,41 @@ pub async fn run(bench: Bench, notifier: Notifier) {
     }
 }
 
-struct Claim;
+struct Claim(&'static str, i64);
 
 #[async_trait]
 impl Write for Claim {
     type Out = Vec<Job>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Job>, StoreError> {
-        store::jobs::claim_due(tx, BATCH).await
+        store::jobs::claim_due(tx, self.0, self.1).await
     }
 }
 
-async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<usize, StoreError> {
-    if !store::jobs::is_any_due(&mut bench.store.read().await?).await? {
-        return Ok(0);
+async fn claim(bench: &Bench, kind: &'static str, limit: i64) -> Result<Vec<Job>, StoreError> {
+    if limit == 0 || !store::jobs::is_any_due(&mut bench.store.read().await?, kind).await? {
+        return Ok(Vec::new());
     }
-    let claimed = bench.store.write(Claim).await?;
-    let count = claimed.len();
-    for job in claimed {
+    bench.store.write(Claim(kind, limit)).await
+}
+
+async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<usize, StoreError> {
+    let broadcasts = claim(bench, BROADCAST, BATCH).await?;
+    let mut count = broadcasts.len();
+    for job in broadcasts {
         let id = job.id;
-        let result = match job.kind.as_str() {
-            BROADCAST => {
-                let outlets = outlets.to_vec();
-                bench.store.write(Broadcast { job, outlets }).await
-            }
-            NOTIFY_AGENT => {
-                // A slow receiver holds nobody else up.
-                notifier.start(bench.clone(), job);
-                Ok(())
-            }
-            // A newer version's work is left to it.
-            _ => Ok(()),
-        };
-        if let Err(error) = result {
+        let outlets = outlets.to_vec();
+        if let Err(error) = bench.store.write(Broadcast { job, outlets }).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(job.id = %id, error, "Job `{id}` failed; it will be tried again");
         }
+    }
+    // No more calls are claimed than can be made: what waits here would be
+    // claimed again by somebody else.
+    let calls = claim(bench, NOTIFY_AGENT, notifier.free()).await?;
+    count += calls.len();
+    for job in calls {
+        notifier.start(bench.clone(), job);
     }
     Ok(count)
 }

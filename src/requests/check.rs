@@ -140,6 +140,9 @@ fn check_question(content: &Content) -> Result<(), Invalid> {
 }
 
 fn within(pointer: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+    if text.is_some_and(|t| t.contains('\0')) {
+        return Err(Invalid::new("invalid_field", pointer, "a text can't hold U+0000"));
+    }
     if text.is_none_or(|t| t.chars().count() <= limit) {
         return Ok(());
     }

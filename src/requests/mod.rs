@@ -218,6 +218,19 @@ pub struct Request {
     pub deadline: Timestamp,
     /// How it ended, once it has.
     pub outcome: Option<Outcome>,
+    /// What is stored of how it was shown.
+    pub shown: Shown,
+}
+
+/// What is stored of how a request was shown, and of who it was shown to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Cards that arrived somewhere.
+    pub cards: i64,
+    /// Those that arrived with the whole text, or whose text was opened.
+    pub whole: i64,
+    /// Whether the guardian was removed.
+    pub guardian_is_gone: bool,
 }
 
 #[cfg(test)]

@@ -94,14 +94,10 @@ fn about_question(request: &Request, text: &str) -> Said {
 /// words or its id, "skip", or, where the question allows it, the text itself.
 pub(super) fn answer(request: &Request, text: &str) -> Option<Verdict> {
     let content = &request.content;
-    let folded = fold(text);
-    if folded == "skip" {
+    if is_skip(text) {
         return Some(Verdict::Skip);
     }
-    let by_label = content.options.iter().position(|o| fold(&o.label) == folded);
-    let by_id = content.options.iter().position(|o| fold(&o.id) == folded);
-    let by_place = reading::pick(text, content.options.len());
-    let named = by_label.or(by_id);
+    let (named, by_place) = options_meant(request, text);
     let index = match (named, by_place) {
         // "2" may be the words of the first option and the place of the second.
         (Some(named), Some(place)) if named != place => return None,
@@ -114,6 +110,26 @@ pub(super) fn answer(request: &Request, text: &str) -> Option<Verdict> {
     content
         .allow_text
         .then(|| Verdict::Answer(Answer { option: None, text: Some(text.trim().to_owned()) }))
+}
+
+/// Whether the text says that there will be no answer.
+pub(super) fn is_skip(text: &str) -> bool {
+    fold(text) == "skip"
+}
+
+/// Whether the text picks or names one of the request's options.
+pub(super) fn names_option(request: &Request, text: &str) -> bool {
+    let (named, by_place) = options_meant(request, text);
+    named.or(by_place).is_some()
+}
+
+/// The option that a text names by its words or its id, and the one that it
+/// picks by its place.
+fn options_meant(request: &Request, text: &str) -> (Option<usize>, Option<usize>) {
+    let (options, folded) = (&request.content.options, fold(text));
+    let by_label = options.iter().position(|o| fold(&o.label) == folded);
+    let by_id = options.iter().position(|o| fold(&o.id) == folded);
+    (by_label.or(by_id), reading::pick(text, options.len()))
 }
 
 fn fold(text: &str) -> String {

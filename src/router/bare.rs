@@ -65,10 +65,9 @@ fn among(mut candidates: Vec<Request>, text: &str) -> Intent {
         return intent;
     }
     let reading = reading::read(text);
-    let picks = candidates.iter().any(|r| {
-        let options = r.content.options.len();
-        options > 0 && reading::pick(text, options).is_some()
-    });
+    let questions = candidates.iter().filter(|r| r.content.kind == Kind::Question).count();
+    let picks = candidates.iter().any(|r| address::names_option(r, text))
+        || (questions > 1 && address::is_skip(text));
     if reading.lean.is_some_and(|lean| lean != Lean::Mixed && reading.clean) || picks {
         return Intent::Disambiguate(candidates);
     }

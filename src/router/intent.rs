@@ -14,6 +14,8 @@ pub(super) enum Intent {
     Reveal(Request),
     /// This request, but it is not clear what about it.
     Clarify(Request),
+    /// To say no, and why; the words are missing.
+    AskReason(Request),
     /// One of these, but it is not clear which.
     Disambiguate(Vec<Request>),
     /// Something that only needs an answer.

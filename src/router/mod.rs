@@ -179,15 +179,19 @@ pub async fn route(
         channel: channel.to_owned(),
     };
     let address = inbound.place.address.as_str();
+    // No database text can hold it, and nobody can type it.
+    let clean = |text: &str| text.replace('\0', "\u{fffd}");
     let intent = match &inbound.event {
         Event::Reaction { emoji, message } => {
             reaction::read(tx, channel, address, emoji, message).await?
         }
-        Event::Tap { token, text, .. } => tap::read(tx, token, text.as_deref()).await?,
+        Event::Tap { token, text, .. } => {
+            tap::read(tx, token, text.as_deref().map(clean).as_deref()).await?
+        }
         Event::Text { is_secondhand: true, text, .. } => bare::secondhand(text),
         Event::Text { text, reply_to, .. } => {
             let place = bare::Conversation { channel, address };
-            read_text(tx, &actor, place, text, reply_to.as_deref()).await?
+            read_text(tx, &actor, place, &clean(text), reply_to.as_deref()).await?
         }
         Event::Ignored => Intent::Nothing,
     };
@@ -246,6 +250,16 @@ async fn carry_out(
             }
             let reply = wording::clarify(&request);
             Ok(Routed::new(Outcome::Clarify, Some(&request), Some(reply)))
+        }
+        Intent::AskReason(request) => {
+            if request.guardian != actor.principal {
+                return Ok(Routed::from(Ruling::NotPermitted));
+            }
+            if request.status.is_final() || request.deadline <= tx.now() {
+                return told(tx, ended(request)).await;
+            }
+            let reply = Some(wording::ask_reason(&request));
+            Ok(Routed::new(Outcome::Clarify, Some(&request), reply))
         }
         Intent::Disambiguate(candidates) => {
             let reply = wording::disambiguate(&candidates);

@@ -4,8 +4,8 @@
 use sayso_channel::ActionToken;
 
 use crate::decisions::{Means, Verdict};
-use crate::requests::Answer;
 use crate::requests::action::{Action, Callback};
+use crate::requests::{Answer, Kind};
 use crate::router::intent::Intent;
 use crate::router::{Outcome, wording};
 use crate::store::{self, StoreError, Tx};
@@ -19,22 +19,52 @@ pub(super) async fn read(
     let Ok(Callback { request, action }) = token.as_str().parse() else { return Ok(unknown()) };
     let Some(request) = store::requests::find(tx, request).await? else { return Ok(unknown()) };
     let reason = text.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
-    let verdict = match action {
-        Action::ApproveOnce | Action::Trust | Action::VerifyCode => Verdict::Approve,
-        Action::Reject | Action::LeaveUnverified | Action::Block => Verdict::Deny { reason: None },
-        Action::RejectReason if reason.is_none() && !request.status.is_final() => {
-            let words = format!("Write why not, or reply \"{} deny\".", request.code);
-            return Ok(Intent::Say(Outcome::Clarify, words));
+    let kind = request.content.kind;
+    let verdict = match (action, kind) {
+        (Action::ShowAll, _) => return Ok(Intent::Reveal(request)),
+        (Action::ApproveOnce, Kind::ToolApproval)
+        | (Action::Trust | Action::VerifyCode, Kind::AccessRequest) => Verdict::Approve,
+        (Action::Reject, Kind::ToolApproval)
+        | (Action::LeaveUnverified | Action::Block, Kind::AccessRequest) => {
+            Verdict::Deny { reason: None }
         }
-        Action::RejectReason => Verdict::Deny { reason },
-        Action::Answer(index) => {
-            let Some(option) = request.content.options.get(index) else {
-                return Ok(Intent::Clarify(request));
-            };
-            Verdict::Answer(Answer { option: Some(option.id.clone()), text: None })
+        (Action::RejectReason, Kind::ToolApproval) if reason.is_none() => {
+            return Ok(Intent::AskReason(request));
         }
-        Action::AnswerSkip => Verdict::Skip,
-        Action::ShowAll => return Ok(Intent::Reveal(request)),
+        (Action::RejectReason, Kind::ToolApproval) => Verdict::Deny { reason },
+        (Action::Answer(index), Kind::Question) => {
+            let option = request.content.options.get(index).map(|o| o.id.clone());
+            // A place beyond the end is no option of this question.
+            Verdict::Answer(Answer { option: Some(option.unwrap_or_default()), text: None })
+        }
+        (Action::AnswerSkip, Kind::Question) => Verdict::Skip,
+        // An action of another kind: the primitive says so, if it may be said.
+        (
+            Action::ApproveOnce
+            | Action::Reject
+            | Action::RejectReason
+            | Action::Trust
+            | Action::VerifyCode
+            | Action::LeaveUnverified
+            | Action::Block,
+            Kind::Question,
+        )
+        | (Action::ApproveOnce | Action::Reject | Action::RejectReason, Kind::AccessRequest)
+        | (
+            Action::Trust | Action::VerifyCode | Action::LeaveUnverified | Action::Block,
+            Kind::ToolApproval,
+        )
+        | (Action::Answer(_) | Action::AnswerSkip, Kind::ToolApproval | Kind::AccessRequest) => {
+            wrong_for(kind)
+        }
     };
     Ok(Intent::Decide { request: request.id, verdict, means: Means::Tap })
+}
+
+/// A verdict that this kind never takes.
+fn wrong_for(kind: Kind) -> Verdict {
+    match kind {
+        Kind::Question => Verdict::Approve,
+        Kind::ToolApproval | Kind::AccessRequest => Verdict::Skip,
+    }
 }

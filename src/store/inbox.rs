@@ -10,7 +10,7 @@ use crate::store::{StoreError, Tx};
 /// How long one attempt may take before another worker tries.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// Attempts after which an item is set aside for the operator.
-pub const MAX_ATTEMPTS: i64 = 5;
+pub const MAX_ATTEMPTS: i64 = 20;
 
 /// Something that came in and waits to be dealt with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,20 +186,26 @@ pub async fn finish(tx: &mut Tx, id: InboxId, fate: &Fate) -> Result<bool, Store
     Ok(done.rows_affected() == 1)
 }
 
-/// Gives an item back to be tried again, or sets it aside after
-/// [`MAX_ATTEMPTS`].
+/// Gives an item back to be tried again after 1, 2, 4 … 60 seconds, or sets it
+/// aside after [`MAX_ATTEMPTS`].
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
 pub async fn give_back(tx: &mut Tx, item: &Item, why: &str) -> Result<(), StoreError> {
     let state = if item.attempts >= MAX_ATTEMPTS { "poison" } else { "new" };
+    let exponent = u32::try_from(item.attempts.clamp(1, 7)).unwrap_or(1) - 1;
+    let pause = Duration::from_secs(1 << exponent).min(Duration::from_mins(1));
+    let next_at = tx.now().plus(pause).micros();
     sqlx::query(
-        "UPDATE inbox SET state = $2, outcome = $3, lease_until = 0 WHERE id = $1 AND state = 'new'",
+        "UPDATE inbox
+            SET state = $2, outcome = $3, lease_until = $4
+          WHERE id = $1 AND state = 'new'",
     )
     .bind(item.id.to_string())
     .bind(state)
     .bind(why.to_owned())
+    .bind(next_at)
     .execute(tx.conn())
     .await?;
     Ok(())

@@ -60,12 +60,12 @@ pub async fn enqueue(
     Ok(())
 }
 
-/// Claims up to `limit` jobs that are due.
+/// Claims up to `limit` jobs of a kind that are due.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn claim_due(tx: &mut Tx, limit: i64) -> Result<Vec<Job>, StoreError> {
+pub async fn claim_due(tx: &mut Tx, kind: &str, limit: i64) -> Result<Vec<Job>, StoreError> {
     let now = tx.now();
     let sql = with_skip_locked!(
         tx.dialect,
@@ -74,6 +74,7 @@ pub async fn claim_due(tx: &mut Tx, limit: i64) -> Result<Vec<Job>, StoreError> 
           WHERE id IN (SELECT id
                          FROM jobs
                         WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1
+                          AND kind = $4
                         ORDER BY next_at
                         LIMIT $3 ",
         ")
@@ -83,6 +84,7 @@ pub async fn claim_due(tx: &mut Tx, limit: i64) -> Result<Vec<Job>, StoreError> 
         .bind(now.micros())
         .bind(now.plus(LEASE).micros())
         .bind(limit)
+        .bind(kind.to_owned())
         .fetch_all(tx.conn())
         .await?;
     rows.into_iter()
@@ -160,38 +162,22 @@ pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
     Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
 }
 
-/// Whether any job is due.
+/// Whether any job of a kind is due.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
+pub async fn is_any_due(tx: &mut Tx, kind: &str) -> Result<bool, StoreError> {
     let now = tx.now().micros();
     let due: Option<i64> = sqlx::query_scalar(
-        "SELECT 1 FROM jobs WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1 LIMIT 1",
+        "SELECT 1
+           FROM jobs
+          WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1 AND kind = $2
+          LIMIT 1",
     )
     .bind(now)
+    .bind(kind.to_owned())
     .fetch_optional(tx.conn())
     .await?;
     Ok(due.is_some())
-}
-
-/// What a job about a request has come to: its state, how often it was tried and
-/// the last error.
-///
-/// # Errors
-///
-/// See [`StoreError`].
-pub async fn state_of(
-    tx: &mut Tx,
-    kind: &str,
-    request: RequestId,
-) -> Result<Option<(String, i64, Option<String>)>, StoreError> {
-    Ok(sqlx::query_as(
-        "SELECT state, attempts, last_error FROM jobs WHERE kind = $1 AND request = $2",
-    )
-    .bind(kind.to_owned())
-    .bind(request.to_string())
-    .fetch_optional(tx.conn())
-    .await?)
 }

@@ -22,6 +22,7 @@ pub mod people;
 pub mod requests;
 mod writer;
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -322,6 +323,13 @@ impl Store {
         if self.shared.dialect == Dialect::Postgres {
             return Err(StoreError::Unusable("use pg_dump for a PostgreSQL database".to_owned()));
         }
+        // The copy holds what the database holds: nobody else reads it either.
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(file)
+            .map_err(|error| StoreError::Unusable(format!("{}: {error}", file.display())))?;
         let mut tx = self.read().await?;
         // The connection is a reader's; copying writes to another file only.
         sqlx::query("PRAGMA query_only = OFF").execute(tx.conn()).await?;

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AgentId, BindingId, PrincipalId, RequestId};
 use crate::requests::code::Code;
 use crate::requests::status::Status;
-use crate::requests::{Answer, Choice, Content, Outcome, Request, Tool, canonical};
+use crate::requests::{Answer, Choice, Content, Outcome, Request, Shown, Tool, canonical};
 use crate::store::dialect::{Dialect, with_db_now};
 use crate::store::{StoreError, Tx};
 
@@ -21,7 +21,16 @@ macro_rules! select_requests {
                     r.title, r.body, r.tool_name, r.tool_input, r.options, r.allow_text, r.risk,
                     r.digest, r.callback_url, r.metadata, r.supersedes, r.superseded_by, r.asked,
                     r.created_at, r.deadline, r.answer_option, r.answer_text, r.reason,
-                    r.decided_by, d.name AS decided_by_name, r.decided_channel, r.ended_at
+                    r.decided_by, d.name AS decided_by_name, r.decided_channel, r.ended_at,
+                    CASE WHEN g.removed_at IS NULL THEN 0 ELSE 1 END AS guardian_is_gone,
+                    (SELECT COUNT(*)
+                       FROM deliveries c
+                      WHERE c.request = r.id AND c.sent_at IS NOT NULL) AS cards,
+                    (SELECT COUNT(*)
+                       FROM deliveries c
+                      WHERE c.request = r.id
+                        AND (c.opened_at IS NOT NULL
+                             OR (c.is_whole = 1 AND c.sent_at IS NOT NULL))) AS whole_cards
                FROM requests r
                JOIN agents a ON a.id = r.agent
                JOIN principals g ON g.id = r.guardian
@@ -67,6 +76,9 @@ struct Row {
     decided_by_name: Option<String>,
     decided_channel: Option<String>,
     ended_at: Option<i64>,
+    guardian_is_gone: i64,
+    cards: i64,
+    whole_cards: i64,
 }
 
 impl TryFrom<Row> for Request {
@@ -129,6 +141,11 @@ impl TryFrom<Row> for Request {
             created_at: Timestamp::from_micros(row.created_at),
             deadline: Timestamp::from_micros(row.deadline),
             outcome: outcome.map(|outcome| Outcome { decided_by, ..outcome }),
+            shown: Shown {
+                cards: row.cards,
+                whole: row.whole_cards,
+                guardian_is_gone: row.guardian_is_gone != 0,
+            },
         })
     }
 }
@@ -151,21 +168,17 @@ pub struct IdempotencyKey {
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn insert(
-    tx: &mut Tx,
-    request: &Request,
-    idempotency: Option<&IdempotencyKey>,
-) -> Result<(), StoreError> {
+pub async fn insert(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
     let content = &request.content;
     let options: Vec<(&str, &str)> =
         content.options.iter().map(|o| (o.id.as_str(), o.label.as_str())).collect();
     sqlx::query(
         "INSERT INTO requests (id, code, kind, status, revision, version, agent, session, run,
                                guardian, title, body, tool_name, tool_input, options, allow_text,
-                               risk, digest, callback_url, metadata, supersedes, idempotency_key,
-                               idempotency_hash, asked, created_at, deadline)
+                               risk, digest, callback_url, metadata, supersedes, asked,
+                               created_at, deadline)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                 $19, $20, $21, $22, $23, $24, $25, $26)",
+                 $19, $20, $21, $22, $23, $24)",
     )
     .bind(request.id.to_string())
     .bind(request.code.to_string())
@@ -188,8 +201,6 @@ pub async fn insert(
     .bind(request.callback_url.clone())
     .bind(request.metadata.to_string())
     .bind(request.supersedes.map(|id| id.to_string()))
-    .bind(idempotency.map(|i| i.key.clone()))
-    .bind(idempotency.map(|i| i.body_hash.clone()))
     .bind(request.asked)
     .bind(request.created_at.micros())
     .bind(request.deadline.micros())
@@ -305,6 +316,30 @@ pub struct Filter {
     pub limit: i64,
 }
 
+/// The last requests of all agents, in the order in which they were asked.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn list_last(
+    tx: &mut Tx,
+    status: Option<Status>,
+    limit: i64,
+) -> Result<Vec<Request>, StoreError> {
+    let rows: Vec<Row> = sqlx::query_as(select_requests!(
+        "WHERE ($1 IS NULL OR r.status = $1)
+         ORDER BY r.id DESC
+         LIMIT $2"
+    ))
+    .bind(status.map(Status::as_str))
+    .bind(limit)
+    .fetch_all(tx.conn())
+    .await?;
+    let mut requests = all(rows)?;
+    requests.reverse();
+    Ok(requests)
+}
+
 /// The requests that match, oldest first.
 ///
 /// # Errors
@@ -367,7 +402,7 @@ pub async fn find_by_key(
     key: &str,
 ) -> Result<Option<(Request, String)>, StoreError> {
     let found: Option<(String, String)> = sqlx::query_as(
-        "SELECT id, idempotency_hash FROM requests WHERE agent = $1 AND idempotency_key = $2",
+        "SELECT request, body_hash FROM idempotency WHERE agent = $1 AND idempotency_key = $2",
     )
     .bind(agent.to_string())
     .bind(key.to_owned())
@@ -380,6 +415,32 @@ pub async fn find_by_key(
         row: id.clone(),
     })?;
     Ok(find(tx, id).await?.map(|request| (request, hash)))
+}
+
+/// Remembers which request a call got.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn remember_key(
+    tx: &mut Tx,
+    agent: AgentId,
+    idempotency: &IdempotencyKey,
+    request: RequestId,
+) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    sqlx::query(
+        "INSERT INTO idempotency (agent, idempotency_key, body_hash, request, created_at)
+         VALUES ($1, $2, $3, $4, $5)",
+    )
+    .bind(agent.to_string())
+    .bind(idempotency.key.clone())
+    .bind(idempotency.body_hash.clone())
+    .bind(request.to_string())
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    Ok(())
 }
 
 /// Makes other openings with the same name wait until this transaction ends, so
@@ -484,6 +545,8 @@ pub struct Closing<'a> {
     pub binding: Option<BindingId>,
     /// Where.
     pub channel: &'a str,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// Writes a person's decision if the request is still pending, its deadline has
@@ -495,7 +558,7 @@ pub struct Closing<'a> {
 ///
 /// See [`StoreError`].
 pub async fn close(tx: &mut Tx, closing: &Closing<'_>) -> Result<bool, StoreError> {
-    let (now, offset) = (tx.now().micros(), tx.clock.offset());
+    let (now, offset) = (closing.at.micros(), tx.clock.offset());
     let sql = with_db_now!(
         tx.dialect,
         "UPDATE requests

@@ -355,6 +355,8 @@ fn wrong_bodies() -> Vec<(Value, &'static str, &'static str)> {
             "invalid_callback_url",
             "/callback_url",
         ),
+        (call(json!({ "title": "a\u{0}b" })), "invalid_field", "/title"),
+        (call(json!({ "session": "a\u{0}b" })), "invalid_field", "/session"),
         (call(json!({ "expire_in": 5 })), "unknown_field", ""),
         (
             call(json!({ "tool": { "name": "x", "input": { "n": 9_007_199_254_740_993_u64 } } })),

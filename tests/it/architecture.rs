@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // verbs
     ("secrets", &["people", "requests"]),
     ("resolvers", &["requests", "store"]),
-    ("decisions", &["clock", "ids", "requests", "people", "resolvers", "store"]),
+    ("decisions", &["clock", "display", "ids", "requests", "people", "resolvers", "store"]),
     ("wording", &["decisions", "display", "requests", "store"]),
     ("broadcaster", &["display", "ids", "people", "requests", "store", "wording"]),
     ("router", &["decisions", "ids", "requests", "store", "wording"]),

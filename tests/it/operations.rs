@@ -1,6 +1,7 @@
 //! The program as an operator uses it: commands, a server, stopping, doctor.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -376,6 +377,16 @@ fn a_restored_backup_lets_no_old_card_decide() {
     assert_eq!(home.run(&["db", "backup", &backup]).code, 0);
     assert_eq!(home.run(&["db", "backup", &backup]).code, 1, "it never overwrites");
     home.run(&["say", &format!("{code_of} first")]);
+    let mode = std::fs::metadata(&backup).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "nobody else reads it");
+    let text = home.dir.path().join("notes.txt");
+    std::fs::write(&text, "no database").unwrap();
+    assert_eq!(home.run(&["db", "restore", &text.display().to_string()]).code, 1);
+    let said = home.json(&["say", &format!("{code_of} again")]);
+    assert_eq!(said["status"], "answered", "what is no backup changes nothing");
+    let server = home.serve();
+    assert_eq!(home.run(&["db", "restore", &backup]).code, 1, "not while a gateway runs");
+    drop(server);
 
     let restored = home.json(&["db", "restore", &backup]);
 

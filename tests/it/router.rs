@@ -112,7 +112,9 @@ async fn every_router_vector_holds(
 #[rstest]
 #[case::approve("approve_once", "applied", Status::Approved)]
 #[case::deny("reject", "applied", Status::Denied)]
-#[case::an_option_on_an_approval("answer_0", "clarify", Status::Pending)]
+#[case::an_option_on_an_approval("answer_0", "wrong_action", Status::Pending)]
+#[case::a_verb_for_strangers("trust", "wrong_action", Status::Pending)]
+#[case::another_verb_for_strangers("block", "wrong_action", Status::Pending)]
 #[case::a_verb_of_another_kind("answer_skip", "wrong_action", Status::Pending)]
 #[case::a_reason_is_asked_for("reject_reason", "clarify", Status::Pending)]
 #[tokio::test]
@@ -246,14 +248,14 @@ async fn robots_edits_and_strangers_never_decide(
     let said = |is_secondhand| Event::Text { text: text.clone(), reply_to: None, is_secondhand };
 
     let robot = Account { is_automated: true, ..ada.clone() };
-    assert_eq!(world.happens(robot, "ada", said(false)).await.outcome.as_str(), "passed");
+    assert_eq!(world.happens(robot, &ada.id, said(false)).await.outcome.as_str(), "passed");
     let stranger = Account { id: "nobody".into(), ..ada.clone() };
-    let ignored = world.happens(stranger.clone(), "ada", said(false)).await;
+    let ignored = world.happens(stranger.clone(), &ada.id, said(false)).await;
     assert_eq!((ignored.outcome.as_str(), ignored.reply), ("passed", None));
     let token = format!("apr:{}:approve_once", request.id).parse().unwrap();
     let tap = Event::Tap { token, message: None, text: None };
-    assert_eq!(world.happens(stranger, "ada", tap).await.outcome.as_str(), "not_permitted");
-    let edited = world.happens(ada, "ada", said(true)).await;
+    assert_eq!(world.happens(stranger, &ada.id, tap).await.outcome.as_str(), "not_permitted");
+    let edited = world.happens(ada.clone(), &ada.id, said(true)).await;
     assert!(edited.reply.unwrap().contains("Edited"), "it is explained");
 
     assert_eq!(world.get(&request).await.status, Status::Pending);

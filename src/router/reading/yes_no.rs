@@ -102,7 +102,7 @@ static PHRASES: &[Phrase] = phrases! {
 /// Words that add nothing.
 const POLITE: &[&str] = &[
     "please", "pls", "plz", "thanks", "thank", "thx", "ty", "you", "now", "then", "it", "that",
-    "this", "them", "so", "yet", "not-yet", "once", "sir", "mate", "cheers",
+    "this", "them", "so", "yet", "once", "sir", "mate", "cheers",
 ];
 
 /// Words that take back or bind what was said.
@@ -137,6 +137,8 @@ const TURNS: &[&str] = &[
     "can't",
     "won't",
     "shouldn't",
+    "not-yet",
+    "not-now",
 ];
 
 /// Reads `text`.
@@ -276,6 +278,7 @@ mod tests {
     #[case("no, yes", Some(Lean::Mixed), false)]
     #[case("yes if the tests pass", Some(Lean::Mixed), false)]
     #[case("ok?", Some(Lean::Mixed), false)]
+    #[case("yes, not-yet", Some(Lean::Mixed), false)]
     #[case("no thanks", Some(Lean::Reject), true)]
     #[case("don't", Some(Lean::Reject), true)]
     #[case("please don’t do it", Some(Lean::Reject), true)]

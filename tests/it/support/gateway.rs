@@ -15,7 +15,8 @@ use crate::support::database::Fresh;
 pub(crate) struct Gateway {
     pub(crate) running: wiring::Gateway,
     pub(crate) config: Config,
-    pub(crate) fresh: Fresh,
+    /// Goes with the test, and not before.
+    _fresh: Fresh,
     pub(crate) key: String,
     pub(crate) webhook_secret: String,
     pub(crate) http: reqwest::Client,
@@ -44,7 +45,7 @@ impl Gateway {
             .build()
             .unwrap();
         let webhook_secret = added.agent.webhook_secret.expose().to_owned();
-        Some(Self { running, config, fresh, key: added.key, webhook_secret, http })
+        Some(Self { running, config, _fresh: fresh, key: added.key, webhook_secret, http })
     }
 
     /// Stops it and starts another on the same data.

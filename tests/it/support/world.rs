@@ -55,7 +55,7 @@ impl Write for ClaimJobs {
     type Out = Vec<store::jobs::Job>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Self::Out, StoreError> {
-        store::jobs::claim_due(tx, 100).await
+        store::jobs::claim_due(tx, store::jobs::BROADCAST, 100).await
     }
 }
 
@@ -190,7 +190,7 @@ impl World {
     /// Somebody does something in their console conversation.
     pub(crate) async fn does(&self, who: &Principal, event: Event) -> Routed {
         let account = Account { realm: String::new(), id: who.id.to_string(), is_automated: false };
-        self.happens(account, &who.name, event).await
+        self.happens(account, &who.id.to_string(), event).await
     }
 
     /// Something happens, whoever did it.
