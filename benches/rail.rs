@@ -8,6 +8,10 @@
     clippy::print_stdout,
     clippy::cast_precision_loss,
     clippy::indexing_slicing,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
     reason = "a benchmark prints, and a panic is its report"
 )]
 
@@ -105,7 +109,7 @@ struct World {
     store: Store,
     agent: Agent,
     ada: Principal,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl World {
@@ -116,7 +120,7 @@ impl World {
         let ada = store.write(AddGuardian { name: "ada".into() }).await.unwrap().unwrap();
         let add = AddAgent { name: "robot".into(), guardian: Some("ada".into()) };
         let agent = store.write(add).await.unwrap().unwrap().agent;
-        Self { store, agent, ada, _dir: dir }
+        Self { store, agent, ada, dir }
     }
 
     async fn park(&self, count: usize) -> Vec<RequestId> {
@@ -198,7 +202,7 @@ impl World {
     }
 
     fn store_path(&self) -> std::path::PathBuf {
-        self._dir.path().join("sayso.db")
+        self.dir.path().join("sayso.db")
     }
 }
 

@@ -66,7 +66,7 @@ impl Write for AddGuardian {
             trouble: None,
         };
         store::people::bind(tx, &binding).await?;
-        note(tx, "guardian.added", &self.name).await?;
+        note(tx, "guardian.added", &self.name);
         Ok(Ok(principal))
     }
 }
@@ -113,7 +113,7 @@ impl Write for RemoveGuardian {
             drop(ruling);
         }
         store::people::remove(tx, person.id).await?;
-        note(tx, "guardian.removed", &self.name).await?;
+        note(tx, "guardian.removed", &self.name);
         Ok(Ok(()))
     }
 }
@@ -159,7 +159,7 @@ impl Write for BindGuardian {
             trouble: None,
         };
         store::people::bind(tx, &binding).await?;
-        note(tx, "guardian.bound", &self.name).await?;
+        note(tx, "guardian.bound", &self.name);
         Ok(Ok(binding))
     }
 }
@@ -237,7 +237,7 @@ impl Write for AddAgent {
         };
         let key = secrets::agent_key();
         store::agents::insert(tx, &agent, Some(&secrets::hash(&key))).await?;
-        note(tx, "agent.added", &self.name).await?;
+        note(tx, "agent.added", &self.name);
         Ok(Ok(NewAgent { agent, key }))
     }
 }
@@ -279,7 +279,7 @@ impl Write for RevokeAgent {
             return Ok(Err(AdminError::Unknown("agent")));
         };
         store::agents::revoke(tx, agent.id).await?;
-        note(tx, "agent.revoked", &self.name).await?;
+        note(tx, "agent.revoked", &self.name);
         Ok(Ok(()))
     }
 }
@@ -328,13 +328,13 @@ impl Write for AfterRestore {
                     .await?;
             drop(ruling);
         }
-        note(tx, "database.restored", "operator").await?;
+        note(tx, "database.restored", "operator");
         Ok(pending.len())
     }
 }
 
-async fn note(tx: &mut Tx, kind: &str, actor: &str) -> Result<(), StoreError> {
-    audit::insert(tx, &audit::Event { kind, actor: Some(actor), ..audit::Event::default() }).await
+fn note(tx: &mut Tx, kind: &str, actor: &str) {
+    audit::insert(tx, &audit::Event { kind, actor: Some(actor), ..audit::Event::default() });
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Write for LogIn {
         let name = store::people::find(tx, principal).await?.map(|p| p.name);
         let event =
             audit::Event { kind: "console.login", actor: name.as_deref(), ..Default::default() };
-        audit::insert(tx, &event).await?;
+        audit::insert(tx, &event);
         Ok(true)
     }
 }
@@ -134,7 +134,7 @@ impl Write for Look {
                 channel: Some(self.channel),
                 ..audit::Event::default()
             };
-            audit::insert(tx, &event).await?;
+            audit::insert(tx, &event);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! # The path of a request
 //!
-//! An agent parks a request ([`decisions::open`], called by [`api`] or [`cli`]).
+//! An agent parks a request ([`decisions::open()`], called by [`api`] or [`cli`]).
 //! In one transaction there are the request, a delivery for each account of its
 //! guardian, an audit row and an owed broadcast. The worker in [`jobs::owed`]
 //! routes the deliveries ([`broadcaster`]), the one in [`jobs::deliver`] makes

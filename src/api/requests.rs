@@ -239,14 +239,13 @@ pub async fn create_request(
     let id = agent.id;
     // A call that was made before is answered as before, even if what it asks
     // for could not be asked any more.
-    let opened = match replayed(&api, id, idempotency.as_ref()).await? {
-        Some(request) => Opened::Replayed(request),
-        None => {
-            let new = body.value.into_new(&api)?;
-            let opening = Opening { agent, new, idempotency };
-            let opened = api.store.write(Open { opening, policy: api.policy }).await?;
-            opened.map_err(|error| Problem::of_open(&error))?
-        }
+    let opened = if let Some(request) = replayed(&api, id, idempotency.as_ref()).await? {
+        Opened::Replayed(request)
+    } else {
+        let new = body.value.into_new(&api)?;
+        let opening = Opening { agent, new, idempotency };
+        let opened = api.store.write(Open { opening, policy: api.policy }).await?;
+        opened.map_err(|error| Problem::of_open(&error))?
     };
     let is_same = matches!(opened, Opened::Same(_));
     let request = opened.into_request();

@@ -77,8 +77,7 @@ impl Write for Broadcast {
                     detail: Some("no channel of the guardian runs"),
                     ..audit::Event::default()
                 },
-            )
-            .await?;
+            );
         }
         Ok(())
     }

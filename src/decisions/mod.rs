@@ -1,6 +1,6 @@
 //! Decisions: the only ways in which a request changes.
 //!
-//! [`decide`] is the one primitive for every surface. Like [`open`], [`cancel`]
+//! [`decide`] is the one primitive for every surface. Like [`open()`], [`cancel`]
 //! and [`expire`] it runs in the caller's transaction, together with everything
 //! that must be true with it: the audit row, what the cards have to show, what
 //! is owed to the agent. First writer wins; the loser is told who won.
@@ -181,18 +181,18 @@ pub async fn decide(
         return Ok(Ruling::NotFound);
     };
     if request.guardian != actor.principal {
-        note(tx, "decision.refused", &request, actor, attempt).await?;
+        note(tx, "decision.refused", &request, actor, attempt);
         return Ok(Ruling::NotPermitted);
     }
     if request.shown.guardian_is_gone {
-        note(tx, "decision.refused", &request, actor, attempt).await?;
+        note(tx, "decision.refused", &request, actor, attempt);
         return Ok(Ruling::NotDecidable(request));
     }
     let now = tx.now();
     let after = request.status.after(attempt.verdict.transition(), request.deadline, now);
     let status = match after {
         Ok(status) => status,
-        Err(error) => return lost(tx, request, actor, attempt, error).await,
+        Err(error) => return Ok(lost(tx, request, actor, attempt, error)),
     };
     let is_changed = attempt.revision.is_some_and(|shown| shown != request.revision);
     let fits = if is_changed {
@@ -235,8 +235,7 @@ pub async fn decide(
             after: Some(status.as_str()),
             detail: Some(attempt.means.word()),
         },
-    )
-    .await?;
+    );
     let outcome = Outcome {
         answer: answer.cloned(),
         reason: reason.map(str::to_owned),
@@ -285,8 +284,7 @@ pub async fn cancel(
             detail: Some(reason),
             ..audit::Event::default()
         },
-    )
-    .await?;
+    );
     Ok(Ruling::Applied(request))
 }
 
@@ -310,8 +308,7 @@ pub async fn expire(tx: &mut Tx) -> Result<usize, StoreError> {
                 after: Some(Status::Expired.as_str()),
                 ..audit::Event::default()
             },
-        )
-        .await?;
+        );
     }
     Ok(expired.len())
 }
@@ -339,8 +336,8 @@ pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(),
             channel: Some(&actor.channel),
             ..audit::Event::default()
         },
-    )
-    .await
+    );
+    Ok(())
 }
 
 /// Whether a person could see all of it: a card with the whole text arrived, or
@@ -376,17 +373,17 @@ async fn follow_through(tx: &mut Tx, request: &Request) -> Result<(), StoreError
     Ok(())
 }
 
-async fn lost(
+fn lost(
     tx: &mut Tx,
     request: Request,
     actor: &Actor,
     attempt: &Attempt,
     error: TransitionError,
-) -> Result<Ruling, StoreError> {
+) -> Ruling {
     let is_late = matches!(error, TransitionError::TooLate) || request.status == Status::Expired;
     let kind = if is_late { "decision.late" } else { "decision.lost" };
-    note(tx, kind, &request, actor, attempt).await?;
-    Ok(if is_late { Ruling::Expired(request) } else { Ruling::AlreadyDecided(request) })
+    note(tx, kind, &request, actor, attempt);
+    if is_late { Ruling::Expired(request) } else { Ruling::AlreadyDecided(request) }
 }
 
 /// The compare-and-set matched nothing: somebody was first, or what was true
@@ -402,25 +399,19 @@ async fn beaten(
     };
     if current.status.is_final() {
         let error = TransitionError::Final(current.status);
-        return lost(tx, current, actor, attempt, error).await;
+        return Ok(lost(tx, current, actor, attempt, error));
     }
     if current.revision != request.revision {
         return Ok(Ruling::WrongAction(current, Objection::Changed));
     }
     if current.deadline <= tx.now() {
-        return lost(tx, current, actor, attempt, TransitionError::TooLate).await;
+        return Ok(lost(tx, current, actor, attempt, TransitionError::TooLate));
     }
-    note(tx, "decision.refused", &current, actor, attempt).await?;
+    note(tx, "decision.refused", &current, actor, attempt);
     Ok(Ruling::NotPermitted)
 }
 
-async fn note(
-    tx: &mut Tx,
-    kind: &str,
-    request: &Request,
-    actor: &Actor,
-    attempt: &Attempt,
-) -> Result<(), StoreError> {
+fn note(tx: &mut Tx, kind: &str, request: &Request, actor: &Actor, attempt: &Attempt) {
     let detail = format!("{} by {}", attempt.verdict.word(), attempt.means.word());
     audit::insert(
         tx,
@@ -434,8 +425,7 @@ async fn note(
             after: Some(request.status.as_str()),
             detail: Some(&detail),
         },
-    )
-    .await
+    );
 }
 
 /// The audit kind of reaching a status.

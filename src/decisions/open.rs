@@ -141,21 +141,12 @@ pub async fn open(
     };
     store::requests::wait_turn(tx, &guardian.to_string()).await?;
     let now = tx.now();
-    let deadline = match new.deadline {
-        Some(Deadline::In(span)) => now.plus(span),
-        Some(Deadline::At(at)) => at,
-        None if new.content.kind == Kind::Question => now.plus(policy.question_ttl),
-        None => now.plus(policy.ttl),
-    };
+    let deadline = deadline(new, policy, now);
     if deadline <= now {
         return Ok(Err(OpenError::DeadlinePassed));
     }
-    if let Some(id) = new.supersedes {
-        let old = store::requests::find(tx, id).await?.filter(|old| old.agent == agent.id);
-        let Some(old) = old else { return Ok(Err(OpenError::SupersedesUnknown)) };
-        if old.status.is_final() || old.deadline <= now {
-            return Ok(Err(OpenError::SupersedesEnded(Box::new(old))));
-        }
+    if let Err(error) = check_replaced(tx, agent, new).await? {
+        return Ok(Err(error));
     }
     let Some(code) = free_code(tx).await? else { return Ok(Err(OpenError::NoCode)) };
 
@@ -191,7 +182,7 @@ pub async fn open(
         if let Some(idempotency) = idempotency {
             store::requests::remember_key(tx, agent.id, idempotency, same.id).await?;
         }
-        note(tx, "request.asked_again", &same).await?;
+        note(tx, "request.asked_again", &same);
         return Ok(Ok(Opened::Same(same)));
     }
     let limit = policy.max_open;
@@ -210,17 +201,51 @@ pub async fn open(
             _ => return Ok(Err(OpenError::SupersedesUnknown)),
         }
     }
-    if let Some(session) = &request.session {
-        store::requests::touch_session(tx, agent.id, session).await?;
-    }
-    store::requests::insert(tx, &request).await?;
-    if let Some(idempotency) = idempotency {
-        store::requests::remember_key(tx, agent.id, idempotency, request.id).await?;
-    }
-    prepare_deliveries(tx, &request).await?;
-    note(tx, "request.created", &request).await?;
-    store::jobs::enqueue(tx, store::jobs::BROADCAST, request.id, "").await?;
+    write(tx, &request, idempotency.as_ref()).await?;
     Ok(Ok(Opened::New(request)))
+}
+
+async fn write(
+    tx: &mut Tx,
+    request: &Request,
+    idempotency: Option<&IdempotencyKey>,
+) -> Result<(), StoreError> {
+    if let Some(session) = &request.session {
+        store::requests::touch_session(tx, request.agent, session).await?;
+    }
+    store::requests::insert(tx, request).await?;
+    if let Some(idempotency) = idempotency {
+        store::requests::remember_key(tx, request.agent, idempotency, request.id).await?;
+    }
+    prepare_deliveries(tx, request).await?;
+    note(tx, "request.created", request);
+    store::jobs::enqueue(tx, store::jobs::BROADCAST, request.id, "").await
+}
+
+fn deadline(new: &NewRequest, policy: Policy, now: Timestamp) -> Timestamp {
+    match new.deadline {
+        Some(Deadline::In(span)) => now.plus(span),
+        Some(Deadline::At(at)) => at,
+        None if new.content.kind == Kind::Question => now.plus(policy.question_ttl),
+        None => now.plus(policy.ttl),
+    }
+}
+
+/// Whether the request to replace is one that can be.
+async fn check_replaced(
+    tx: &mut Tx,
+    agent: &Agent,
+    new: &NewRequest,
+) -> Result<Result<(), OpenError>, StoreError> {
+    let Some(id) = new.supersedes else { return Ok(Ok(())) };
+    let old = store::requests::find(tx, id).await?.filter(|old| old.agent == agent.id);
+    Ok(match old {
+        None => Err(OpenError::SupersedesUnknown),
+        Some(old) if old.status.is_final() || old.deadline <= tx.now() => {
+            Err(OpenError::SupersedesEnded(Box::new(old)))
+        }
+        Some(_) => Ok(()),
+    })
 }
 
 /// A row for each account of the guardian, from the moment the request exists:
@@ -253,7 +278,7 @@ async fn prepare_deliveries(tx: &mut Tx, request: &Request) -> Result<(), StoreE
     Ok(())
 }
 
-async fn note(tx: &mut Tx, kind: &str, request: &Request) -> Result<(), StoreError> {
+fn note(tx: &mut Tx, kind: &str, request: &Request) {
     audit::insert(
         tx,
         &audit::Event {
@@ -265,8 +290,7 @@ async fn note(tx: &mut Tx, kind: &str, request: &Request) -> Result<(), StoreErr
             detail: Some(&request.digest),
             ..audit::Event::default()
         },
-    )
-    .await
+    );
 }
 
 /// Who decides: whom the request names, else whom the agent has, else the only

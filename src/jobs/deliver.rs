@@ -223,7 +223,7 @@ impl Write for Record {
                 detail: self.attempt.detail.as_deref(),
                 ..audit::Event::default()
             },
-        )
-        .await
+        );
+        Ok(())
     }
 }

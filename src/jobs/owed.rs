@@ -116,7 +116,7 @@ impl Write for Settle {
                 detail: self.error.as_deref(),
                 ..store::audit::Event::default()
             },
-        )
-        .await
+        );
+        Ok(())
     }
 }

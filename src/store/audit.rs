@@ -81,29 +81,75 @@ impl Record {
     }
 }
 
-/// Writes what happened.
-///
-/// # Errors
-///
-/// See [`StoreError`].
-pub async fn insert(tx: &mut Tx, event: &Event<'_>) -> Result<(), StoreError> {
-    let now = tx.now().micros();
-    sqlx::query(
-        "INSERT INTO audit (at, kind, request, agent, actor, channel, before, after, detail)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-    )
-    .bind(now)
-    .bind(event.kind.to_owned())
-    .bind(event.request.map(|id| id.to_string()))
-    .bind(event.agent.map(|id| id.to_string()))
-    .bind(event.actor.map(str::to_owned))
-    .bind(event.channel.map(str::to_owned))
-    .bind(event.before.map(str::to_owned))
-    .bind(event.after.map(str::to_owned))
-    .bind(event.detail.map(str::to_owned))
-    .execute(tx.conn())
-    .await?;
+/// An event that waits for its transaction's commit.
+pub(super) struct Pending {
+    at: i64,
+    kind: String,
+    request: Option<String>,
+    agent: Option<String>,
+    actor: Option<String>,
+    channel: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+    detail: Option<String>,
+}
+
+/// Writes down what happened. The rows of a transaction are written together
+/// just before its commit, in the order in which they came.
+pub fn insert(tx: &mut Tx, event: &Event<'_>) {
+    let at = tx.now().micros();
+    tx.audit.push(Pending {
+        at,
+        kind: event.kind.to_owned(),
+        request: event.request.map(|id| id.to_string()),
+        agent: event.agent.map(|id| id.to_string()),
+        actor: event.actor.map(str::to_owned),
+        channel: event.channel.map(str::to_owned),
+        before: event.before.map(str::to_owned),
+        after: event.after.map(str::to_owned),
+        detail: event.detail.map(str::to_owned),
+    });
+}
+
+/// Rows of one statement at most; smaller numbers of rows are cut into powers of
+/// two, so that there are few different statements to keep prepared.
+const ROWS: usize = 64;
+
+/// Writes what waits.
+pub(super) async fn flush(tx: &mut Tx) -> Result<(), StoreError> {
+    let waiting = std::mem::take(&mut tx.audit);
+    let mut rest = waiting.into_iter();
+    while rest.len() > 0 {
+        let count = if rest.len() >= ROWS { ROWS } else { 1 << rest.len().ilog2() };
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(insert_sql(count)));
+        for row in rest.by_ref().take(count) {
+            query = query
+                .bind(row.at)
+                .bind(row.kind)
+                .bind(row.request)
+                .bind(row.agent)
+                .bind(row.actor)
+                .bind(row.channel)
+                .bind(row.before)
+                .bind(row.after)
+                .bind(row.detail);
+        }
+        query.execute(tx.conn()).await?;
+    }
     Ok(())
+}
+
+fn insert_sql(rows: usize) -> String {
+    let row = |i: usize| {
+        let places: Vec<String> = (1..=9).map(|column| format!("${}", i * 9 + column)).collect();
+        format!("({})", places.join(", "))
+    };
+    let values: Vec<String> = (0..rows).map(row).collect();
+    format!(
+        "INSERT INTO audit (at, kind, request, agent, actor, channel, before, after, detail)
+         VALUES {}",
+        values.join(", ")
+    )
 }
 
 #[derive(sqlx::FromRow)]

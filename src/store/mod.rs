@@ -117,6 +117,7 @@ pub struct Tx {
     inner: TxInner,
     dialect: Dialect,
     clock: Clock,
+    audit: Vec<audit::Pending>,
 }
 
 enum TxInner {
@@ -137,7 +138,8 @@ impl Tx {
         self.clock.now()
     }
 
-    async fn commit(self) -> Result<(), StoreError> {
+    async fn commit(mut self) -> Result<(), StoreError> {
+        audit::flush(&mut self).await?;
         match self.inner {
             TxInner::Writing(tx) => Ok(tx.commit().await?),
             TxInner::Reading(_) => Ok(()),
@@ -240,6 +242,7 @@ impl Store {
             inner: TxInner::Reading(conn),
             dialect: self.shared.dialect,
             clock: self.shared.clock.clone(),
+            audit: Vec::new(),
         })
     }
 
@@ -265,7 +268,7 @@ impl Store {
                 let begin = self.shared.dialect.begin_write();
                 let inner = TxInner::Writing(self.shared.readers.begin_with(begin).await?);
                 let (dialect, clock) = (self.shared.dialect, self.shared.clock.clone());
-                let mut tx = Tx { inner, dialect, clock };
+                let mut tx = Tx { inner, dialect, clock, audit: Vec::new() };
                 let out = write.run(&mut tx).await?;
                 tx.commit().await?;
                 self.shared.commits.send_modify(|count| *count += 1);

@@ -119,7 +119,8 @@ impl Loop {
 
     async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
         let inner = TxInner::Writing(self.pool.begin_with(Dialect::Sqlite.begin_write()).await?);
-        let mut tx = Tx { inner, dialect: Dialect::Sqlite, clock: self.clock.clone() };
+        let (dialect, clock) = (Dialect::Sqlite, self.clock.clone());
+        let mut tx = Tx { inner, dialect, clock, audit: Vec::new() };
         for queued in group {
             if let Err(error) = queued.run(&mut tx).await {
                 tx.rollback().await?;

@@ -41,7 +41,8 @@ async fn of_sixty_four_at_once_against_expiry_and_cancellation_one_wins(
 ) {
     let Some(world) = World::new(database).await else { return };
     for _ in 0..5 {
-        let new = NewRequest { deadline: within(Duration::from_mins(5)), ..World::tool_call("ls") };
+        let new =
+            NewRequest { deadline: Some(within(Duration::from_mins(5))), ..World::tool_call("ls") };
         let request = world.open(new).await;
         let (world, request) = (&world, &request);
         let attempts = (0..64).map(|i| async move {
@@ -118,7 +119,8 @@ async fn a_decision_at_the_deadline_is_too_late_though_nobody_swept(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {
     let Some(world) = World::new(database).await else { return };
-    let new = NewRequest { deadline: within(Duration::from_secs(60)), ..World::tool_call("ls") };
+    let new =
+        NewRequest { deadline: Some(within(Duration::from_mins(1))), ..World::tool_call("ls") };
     let request = world.open(new).await;
     world.store.clock().advance(Duration::from_secs(61));
 

@@ -3,6 +3,10 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::expect_used,
+    clippy::string_slice,
+    clippy::too_many_lines,
+    clippy::print_stdout,
     reason = "in a test a panic is the report"
 )]
 

@@ -29,7 +29,7 @@ impl Write for Note {
 
     async fn run(&self, tx: &mut Tx) -> Result<&'static str, StoreError> {
         let event = audit::Event { kind: self.0, ..audit::Event::default() };
-        audit::insert(tx, &event).await?;
+        audit::insert(tx, &event);
         match self.1 {
             Then::Succeed => Ok(self.0),
             Then::Fail => Err(StoreError::AlreadyDone),

@@ -240,6 +240,6 @@ impl World {
 }
 
 /// A deadline so far away.
-pub(crate) fn within(span: Duration) -> Option<Deadline> {
-    Some(Deadline::In(span))
+pub(crate) fn within(span: Duration) -> Deadline {
+    Deadline::In(span)
 }
