@@ -169,9 +169,10 @@ impl World {
         assert!(matches!(ruling, Ruling::Applied(_)));
     }
 
-    /// Decisions a second with `clients` at once.
-    async fn rate(&self, clients: usize, each: usize) -> f64 {
+    /// Decisions a second with `clients` at once, and how many shared a commit.
+    async fn rate(&self, clients: usize, each: usize) -> (f64, f64) {
         let ids = self.park(clients * each).await;
+        let commits = *self.store.commits().borrow();
         let started = Instant::now();
         let work = ids.chunks(each).map(|chunk| async move {
             for id in chunk {
@@ -179,7 +180,9 @@ impl World {
             }
         });
         futures_util::future::join_all(work).await;
-        ids.len() as f64 / started.elapsed().as_secs_f64()
+        let seconds = started.elapsed().as_secs_f64();
+        let commits = *self.store.commits().borrow() - commits;
+        (ids.len() as f64 / seconds, ids.len() as f64 / commits as f64)
     }
 
     /// The same rows by bare statements, `group` decisions a transaction.
@@ -254,13 +257,13 @@ async fn deciding() {
     for round in 1..=3 {
         let flush = flush_micros(&dir);
         let bare_one = world.bare_rate(1, 400).await;
-        let one = world.rate(1, 400).await;
-        let bare_many = world.bare_rate(64, 6_400).await;
-        let many = world.rate(64, 100).await;
+        let (one, _) = world.rate(1, 400).await;
+        let (many, group) = world.rate(64, 100).await;
+        let bare_many = world.bare_rate((group.round() as usize).max(1), 6_400).await;
         println!(
             "  round {round}, flush {flush:.0} µs\n    1 client   {one:>7.0}  bare {bare_one:>7.0}  \
              ratio {:.2} (target 0.50)\n    64 clients {many:>7.0}  bare {bare_many:>7.0}  \
-             ratio {:.2} (target 0.80)",
+             ratio {:.2} (target 0.80), {group:.0} a commit",
             one / bare_one,
             many / bare_many
         );

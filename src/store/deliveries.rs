@@ -345,7 +345,13 @@ pub async fn find_at(
 ) -> Result<Option<Delivery>, StoreError> {
     let row: Option<Row> = sqlx::query_as(delivery_columns!(
         "SELECT ",
-        " FROM deliveries WHERE channel = $1 AND address = $2 AND (message = $3 OR id = $3)"
+        " FROM deliveries
+          WHERE id = COALESCE((SELECT y.id
+                                 FROM deliveries y
+                                WHERE y.channel = $1 AND y.address = $2 AND y.message = $3
+                                LIMIT 1),
+                              $3)
+            AND channel = $1 AND address = $2"
     ))
     .bind(channel.to_owned())
     .bind(address.to_owned())

@@ -254,10 +254,13 @@ pub async fn find_by_message(
     message: &str,
 ) -> Result<Option<Request>, StoreError> {
     let row: Option<Row> = sqlx::query_as(select_requests!(
-        "WHERE r.id = (SELECT y.request
-                         FROM deliveries y
-                        WHERE y.channel = $1 AND y.address = $2 AND (y.message = $3 OR y.id = $3)
-                        LIMIT 1)"
+        "WHERE r.id = COALESCE((SELECT y.request
+                                  FROM deliveries y
+                                 WHERE y.channel = $1 AND y.address = $2 AND y.message = $3
+                                 LIMIT 1),
+                                (SELECT y.request
+                                   FROM deliveries y
+                                  WHERE y.id = $3 AND y.channel = $1 AND y.address = $2))"
     ))
     .bind(channel.to_owned())
     .bind(address.to_owned())

@@ -99,6 +99,9 @@ impl Loop {
         let mut group = Vec::with_capacity(GROUP);
         while self.receiver.recv_many(&mut group, GROUP).await > 0 {
             self.commit(std::mem::take(&mut group)).await;
+            // Whoever was answered may write again at once; let them come, so
+            // that the next group is as large as it can be.
+            tokio::task::yield_now().await;
         }
         self.pool.close().await;
     }
