@@ -30,7 +30,10 @@ impl FromRequestParts<Api> for Caller {
         // The key has 256 random bits and is looked up by its hash, so the time
         // that takes says nothing about any key.
         let hash = sha256_hex(key.as_bytes());
-        let agent = store::agents::find_by_key_hash(&mut api.store.read().await?, &hash).await?;
+        let agent = Box::pin(async {
+            store::agents::find_by_key_hash(&mut api.store.read().await?, &hash).await
+        })
+        .await?;
         agent.map(Self).ok_or_else(|| refused("this key belongs to no agent"))
     }
 }

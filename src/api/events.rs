@@ -87,7 +87,7 @@ impl Follower {
             let hint = self.wait.hint();
             tokio::pin!(hint);
             hint.as_mut().enable();
-            match read(&self.api, self.agent, self.cursor).await {
+            match Box::pin(read(&self.api, self.agent, self.cursor)).await {
                 Ok((cursor, events)) => {
                     self.cursor = cursor;
                     self.queue = events;

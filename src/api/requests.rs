@@ -260,12 +260,16 @@ pub async fn create_request(
         None if is_same => (StatusCode::OK, request),
         None => (StatusCode::CREATED, request),
     };
-    let resource = wire::read(&mut api.store.read().await?, &request).await?;
+    let resource = Box::pin(resource_of(&api, &request)).await?;
     let mut response = (status, Json(resource)).into_response();
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+async fn resource_of(api: &Api, request: &Request) -> Result<RequestResource, StoreError> {
+    wire::read(&mut api.store.read().await?, request).await
 }
 
 async fn replayed(
@@ -346,7 +350,7 @@ pub async fn get_request(
     let id: RequestId = id.parse().map_err(|_| Problem::not_found())?;
     let seconds = params.wait.or_else(|| prefer_wait(&headers)).unwrap_or(0).min(LONGEST_WAIT);
     let request = wait::until_ended(&api, id, agent.id, seconds).await?;
-    let resource = wire::read(&mut api.store.read().await?, &request).await?;
+    let resource = Box::pin(resource_of(&api, &request)).await?;
     let body = serde_json::to_vec(&resource).unwrap_or_default();
     let etag = format!("\"{}\"", sha256_hex(&body).get(..16).unwrap_or_default());
     let is_known = headers

@@ -33,7 +33,9 @@ pub async fn until_ended(
     agent: AgentId,
     seconds: u64,
 ) -> Result<Request, Problem> {
-    let request = read(api, id, agent).await?;
+    // What a look needs is put on the heap and freed before the wait: ten
+    // thousand waits hold little more than their connections.
+    let request = Box::pin(read(api, id, agent)).await?;
     if seconds == 0 || request.status.is_final() {
         return Ok(request);
     }
@@ -49,7 +51,7 @@ pub async fn until_ended(
         let hint = wait.hint();
         tokio::pin!(hint);
         hint.as_mut().enable();
-        let request = read(api, id, agent).await?;
+        let request = Box::pin(read(api, id, agent)).await?;
         if request.status.is_final() || Instant::now() >= until {
             return Ok(request);
         }
