@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
@@ -16,10 +17,9 @@ use tokio::sync::Semaphore;
 use crate::clock::Timestamp;
 use crate::jobs::Bench;
 use crate::jobs::fence::Fence;
-use crate::jobs::owed::Settle;
 use crate::people::WebhookSecret;
 use crate::store::jobs::{Job, Progress};
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, Tx, Write};
 use crate::wire;
 
 /// Calls under way at the same time.
@@ -177,6 +177,44 @@ fn sign(secret: &WebhookSecret, id: &str, seconds: &str, body: &str) -> Option<S
         mac.update(part.as_bytes());
     }
     Some(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
+}
+
+/// Records what came of a call.
+struct Settle {
+    job: Job,
+    progress: Progress,
+    error: Option<String>,
+}
+
+#[async_trait]
+impl Write for Settle {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        let is_current =
+            store::jobs::record(tx, &self.job, &self.progress, self.error.as_deref()).await?;
+        if !is_current {
+            return Ok(());
+        }
+        let kind = match &self.progress {
+            Progress::Done => "agent.told",
+            Progress::Later(_) if self.job.attempts == 1 => "agent.not_reached",
+            Progress::Later(_) => return Ok(()),
+            Progress::Dead => "agent.given_up",
+        };
+        let agent = store::requests::find(tx, self.job.request).await?.map(|r| r.agent);
+        store::audit::insert(
+            tx,
+            &store::audit::Event {
+                kind,
+                request: Some(self.job.request),
+                agent,
+                detail: self.error.as_deref(),
+                ..store::audit::Event::default()
+            },
+        );
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use crate::broadcaster::{Broadcast, Outlet};
 use crate::jobs::notify::Notifier;
 use crate::jobs::{Bench, POLL};
-use crate::store::jobs::{BROADCAST, Job, NOTIFY_AGENT, Progress};
+use crate::store::jobs::{BROADCAST, Job, NOTIFY_AGENT};
 use crate::store::{self, StoreError, Tx, Write};
 
 /// Jobs under way at the same time.
@@ -81,42 +81,4 @@ async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<
         notifier.start(bench.clone(), job);
     }
     Ok(count)
-}
-
-/// Records what came of a job.
-pub(super) struct Settle {
-    pub(super) job: Job,
-    pub(super) progress: Progress,
-    pub(super) error: Option<String>,
-}
-
-#[async_trait]
-impl Write for Settle {
-    type Out = ();
-
-    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        let is_current =
-            store::jobs::record(tx, &self.job, &self.progress, self.error.as_deref()).await?;
-        if !is_current {
-            return Ok(());
-        }
-        let kind = match &self.progress {
-            Progress::Done => "agent.told",
-            Progress::Later(_) if self.job.attempts == 1 => "agent.not_reached",
-            Progress::Later(_) => return Ok(()),
-            Progress::Dead => "agent.given_up",
-        };
-        let agent = store::requests::find(tx, self.job.request).await?.map(|r| r.agent);
-        store::audit::insert(
-            tx,
-            &store::audit::Event {
-                kind,
-                request: Some(self.job.request),
-                agent,
-                detail: self.error.as_deref(),
-                ..store::audit::Event::default()
-            },
-        );
-        Ok(())
-    }
 }
