@@ -18,7 +18,7 @@ pub const KEYBOARD_AGENT: &str = "cli";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdminError {
     /// The name can't be given.
-    #[error("{0}")]
+    #[error(transparent)]
     Name(#[from] crate::people::NameError),
     /// The name is taken.
     #[error("there is one with that name already")]
@@ -27,7 +27,7 @@ pub enum AdminError {
     #[error("there is no {0} of that name")]
     Unknown(&'static str),
     /// The guardian still has open requests.
-    #[error("{0} open requests wait for this guardian; --force cancels them")]
+    #[error("open requests wait for this guardian ({0}); --force cancels them")]
     HasOpen(i64),
     /// The account can't be bound.
     #[error("{0}")]

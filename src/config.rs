@@ -376,6 +376,11 @@ fn from_env(env: &[(String, String)]) -> Result<BTreeMap<String, Value>, ConfigE
     for (name, value) in env {
         let Some(rest) = name.strip_prefix("SAYSO_") else { continue };
         let key = rest.to_lowercase().replacen("__", ".", 1);
+        // A name without a section may be anybody's, unless it is nearly ours.
+        let is_ours = key.contains('.') || strsim::jaro_winkler(&key, "data_dir") > 0.85;
+        if !is_ours {
+            continue;
+        }
         check_key(name, &key)?;
         values.insert(key, Value::String(value.clone()));
     }
@@ -451,6 +456,8 @@ mod tests {
         assert!(error("[server]\nlisen = \"x\"", &[]).contains("the nearest is server.listen"));
         let env = error("", &[("SAYSO_REQUESTS__TTTL", "1m")]);
         assert!(env.contains("SAYSO_REQUESTS__TTL"), "{env}");
+        assert!(error("", &[("SAYSO_DATADIR", "/x")]).contains("SAYSO_DATA_DIR"));
+        assert!(load("", &[("SAYSO_KEY", "an agent's own")]).is_ok());
         assert!(error("[agents.x]\nurls = \"\"", &[]).contains("the nearest is url"));
     }
 

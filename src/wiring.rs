@@ -105,14 +105,8 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
         lifecycle: lifecycle.clone(),
         hosts: hosts(config, address).into(),
     };
-    let stopping = lifecycle.clone();
-    let server = axum::serve(listener, api::router(api, pages))
-        .with_graceful_shutdown(async move { stopping.stopping().await });
-    lifecycle.spawn("http", async move {
-        if let Err(error) = server.await {
-            tracing::error!(error = &error as &dyn std::error::Error, "The server ended");
-        }
-    });
+    let server = api::server::serve(listener, api::router(api, pages), lifecycle.clone());
+    lifecycle.spawn("http", server);
     Ok(Gateway { address, lifecycle, store, lock })
 }
 
@@ -219,6 +213,7 @@ pub async fn console_link(
 /// In words for the operator.
 pub async fn serve(config: &Config, announce: impl Fn(&str)) -> anyhow::Result<ExitCode> {
     let gateway = start(config).await?;
+    tracing::info!("Listening on {}", gateway.address);
     for note in &config.notes {
         tracing::warn!("{note}");
     }
@@ -259,7 +254,7 @@ async fn run_until_stopped(gateway: &Gateway) -> ExitCode {
     let lifecycle = &gateway.lifecycle;
     let mut is_fatal = false;
     tokio::select! {
-        () = asked_to_stop() => tracing::info!("Stopping"),
+        _ = asked_to_stop() => tracing::info!("Stopping"),
         () = gateway.store.fatal() => is_fatal = true,
         () = lifecycle.stopping() => {}
     }
@@ -270,7 +265,7 @@ async fn run_until_stopped(gateway: &Gateway) -> ExitCode {
                 tracing::warn!("Some work did not end in time; it goes on after a restart");
             }
         }
-        () = asked_to_stop() => tracing::warn!("Stopping at once"),
+        _ = asked_to_stop() => tracing::warn!("Stopping at once"),
     }
     // Closing writes what is committed back into the database file; what is
     // not closed in time is recovered at the next start.
@@ -284,7 +279,9 @@ async fn run_until_stopped(gateway: &Gateway) -> ExitCode {
     }
 }
 
-async fn asked_to_stop() {
+/// Resolves when the process is asked to stop, with the status that a shell
+/// expects of one that was.
+pub async fn asked_to_stop() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut term), Ok(mut int)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -292,8 +289,8 @@ async fn asked_to_stop() {
         return std::future::pending().await;
     };
     tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+        _ = term.recv() => 143,
+        _ = int.recv() => 130,
     }
 }
 

@@ -36,12 +36,35 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for StrictJson<T> {
             let detail = format!("the body must arrive whole and have at most {MAX_BODY} bytes");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
         })?;
-        let value = parse(&bytes)
-            .map_err(|why| Problem::new(StatusCode::BAD_REQUEST, "invalid_json", why))?;
-        let digest = crate::requests::sha256_hex(crate::requests::canonical(&value).as_bytes());
-        let value = serde_path_to_error::deserialize(value).map_err(|error| of_shape(&error))?;
-        Ok(Self { value, digest })
+        read(&bytes)
     }
+}
+
+/// Like [`StrictJson`], but nothing at all stands for the default.
+pub struct OptionalJson<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        if axum::body::HttpBody::is_end_stream(request.body()) {
+            return Ok(Self(T::default()));
+        }
+        StrictJson::from_request(request, state).await.map(|body| Self(body.value))
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "the error is the answer and is sent at once")]
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<StrictJson<T>, Problem> {
+    let value =
+        parse(bytes).map_err(|why| Problem::new(StatusCode::BAD_REQUEST, "invalid_json", why))?;
+    if !value.is_object() {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return Err(Problem::new(status, "invalid_field", "the body must be a JSON object"));
+    }
+    let digest = crate::requests::sha256_hex(crate::requests::canonical(&value).as_bytes());
+    let value = serde_path_to_error::deserialize(value).map_err(|error| of_shape(&error))?;
+    Ok(StrictJson { value, digest })
 }
 
 fn of_shape(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
@@ -55,7 +78,7 @@ fn of_shape(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
             serde_path_to_error::Segment::Unknown => String::new(),
         })
         .collect();
-    let detail = error.inner().to_string();
+    let detail = error.inner().to_string().replace("expected u64", "expected a whole number");
     let code = if detail.starts_with("unknown field") {
         "unknown_field"
     } else if detail.starts_with("missing field") {

@@ -6,6 +6,7 @@ pub mod json;
 pub mod ops;
 pub mod problem;
 pub mod requests;
+pub mod server;
 pub mod wait;
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::auth::Caller;
-use crate::api::json::StrictJson;
+use crate::api::json::{OptionalJson, StrictJson};
 use crate::api::problem::Problem;
 use crate::api::{Api, wait};
 use crate::clock::Timestamp;
@@ -438,7 +438,9 @@ pub async fn list_requests(
 }
 
 fn bad_query(error: &axum::extract::rejection::QueryRejection) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_query", error.body_text())
+    let text = error.body_text();
+    let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_query", text)
 }
 
 /// Why a request is withdrawn.
@@ -485,10 +487,10 @@ pub async fn cancel_request(
     State(api): State<Api>,
     Caller(agent): Caller,
     Path(id): Path<String>,
-    body: StrictJson<CancelRequest>,
+    OptionalJson(body): OptionalJson<CancelRequest>,
 ) -> Result<Json<RequestResource>, Problem> {
     let id: RequestId = id.parse().map_err(|_| Problem::not_found())?;
-    let reason = body.value.reason.unwrap_or_else(|| "withdrawn by the agent".to_owned());
+    let reason = body.reason.unwrap_or_else(|| "withdrawn by the agent".to_owned());
     if reason.contains('\0') {
         return Err(Invalid::new("invalid_field", "/reason", "a text can't hold U+0000").into());
     }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::admin::{EnsureKeyboardAgent, EnsureOwner};
 use crate::api::requests::Open;
 use crate::broadcaster::is_reachable;
+use crate::cli::requests::Withdraw;
 use crate::cli::{Context, Usage};
 use crate::clock::Timestamp;
 use crate::decisions::{Approved, Deadline, NewRequest, Opening};
@@ -22,7 +23,7 @@ use crate::requests::{Choice, Content, Kind, Request, Risk, Tool};
 use crate::store::deliveries::Delivery;
 use crate::store::dialect::Dialect;
 use crate::store::{self, Store};
-use crate::{secrets, wire, wording};
+use crate::{secrets, wire, wiring, wording};
 
 const DENIED: u8 = 10;
 const EXPIRED: u8 = 11;
@@ -203,6 +204,10 @@ async fn park(
     common: Common,
 ) -> anyhow::Result<Waited> {
     check(&content).map_err(|invalid| Usage(invalid.to_string()))?;
+    let longest = Duration::from_hours(7 * 24);
+    if common.expires_in.is_some_and(|d| d < Duration::from_secs(1) || d > longest) {
+        return Err(Usage("--expires-in is 1s to 7d".to_owned()).into());
+    }
     store.write(EnsureOwner).await?;
     let agent = store.write(EnsureKeyboardAgent).await?;
     let new = NewRequest {
@@ -274,9 +279,23 @@ async fn wait(
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(Waited { request, is_unreachable: false });
         }
-        tokio::time::sleep(tick).await;
+        tokio::select! {
+            () = tokio::time::sleep(tick) => {}
+            signal = wiring::asked_to_stop() => {
+                // Nobody is left to act on a decision.
+                let reason = "the command stopped waiting".to_owned();
+                store.write(Withdraw { id, reason }).await?;
+                store.close().await;
+                return Err(Stopped(signal).into());
+            }
+        }
     }
 }
+
+/// The command was told to stop while it waited.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped; the request is withdrawn")]
+pub(super) struct Stopped(pub(super) u8);
 
 async fn read(store: &Store, id: RequestId) -> anyhow::Result<(Request, Vec<Delivery>)> {
     let mut tx = store.read().await?;

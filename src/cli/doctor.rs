@@ -76,7 +76,7 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
     let now = tx.now();
     let people = store::people::list(&mut tx).await?;
     if people.is_empty() {
-        checks.add("guardians", false, "nobody can decide; `sayso guardian add NAME`");
+        checks.add("guardians", true, "nobody yet; `sayso serve` adds owner");
     }
     for person in &people {
         let bindings = store::people::bindings_of(&mut tx, person.id).await?;
@@ -85,8 +85,13 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
                 && config.console
                 && b.last_seen_at.is_some_and(|at| now.since(at) < ATTENDANCE)
         });
-        let detail = if is_attended {
+        let unused: Vec<&str> =
+            bindings.iter().map(|b| b.channel.as_str()).filter(|c| *c != "console").collect();
+        let detail = if is_attended && unused.is_empty() {
             "reachable in the console".to_owned()
+        } else if is_attended {
+            let unused = unused.join(" and ");
+            format!("reachable in the console; {unused} is bound, but not in this version yet")
         } else {
             format!("can't be reached; open the link of `sayso console link --as {}`", person.name)
         };

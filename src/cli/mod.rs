@@ -119,6 +119,9 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let (words, _) = crate::display::mask(&format!("sayso: {error:#}"));
             out.note(&words);
+            if let Some(stopped) = error.downcast_ref::<ask::Stopped>() {
+                return ExitCode::from(stopped.0);
+            }
             let is_usage = error.is::<crate::config::ConfigError>() || error.is::<Usage>();
             ExitCode::from(if is_usage { USAGE } else { 1 })
         }

@@ -195,9 +195,9 @@ async fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-struct Withdraw {
-    id: RequestId,
-    reason: String,
+pub(super) struct Withdraw {
+    pub(super) id: RequestId,
+    pub(super) reason: String,
 }
 
 #[async_trait::async_trait]

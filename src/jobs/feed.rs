@@ -90,12 +90,27 @@ impl Feed {
                 let request = item.request.as_deref().and_then(|id| id.parse().ok());
                 let agent = item.agent.as_deref().and_then(|id| id.parse().ok());
                 self.bench.wakeups.happened(request, agent);
+                report(item);
             }
             self.bench.wakeups.news();
             for item in &news {
                 measure(&self.bench.metrics, &mut tx, item).await?;
             }
         }
+    }
+}
+
+/// What an operator wants to find in the log; all of it is in the audit.
+fn report(item: &News) {
+    let (kind, request) = (item.kind.as_str(), item.request.as_deref().unwrap_or_default());
+    match kind {
+        "agent.given_up" | "agent.not_reached" | "request.undeliverable" | "delivery.failed" => {
+            tracing::warn!(request.id = request, "{kind} {request}");
+        }
+        _ if kind.starts_with("request.") => {
+            tracing::info!(request.id = request, "{kind} {request}");
+        }
+        _ => tracing::debug!(request.id = request, "{kind} {request}"),
     }
 }
 

@@ -36,25 +36,25 @@ impl Code {
         Self([a, b, c, d, e, check([a, b, c, d, e])])
     }
 
+    /// The bytes of every word in `text` that looks like a code, also one whose
+    /// check digit is wrong: somebody mistyped.
+    pub fn find_lookalikes(text: &str) -> Vec<Range<usize>> {
+        words(text)
+            .filter(|(word, _)| {
+                word.len() == 6
+                    && word.bytes().enumerate().all(|(i, b)| {
+                        if i % 2 == 0 { b.is_ascii_alphabetic() } else { b.is_ascii_digit() }
+                    })
+            })
+            .map(|(_, span)| span)
+            .collect()
+    }
+
     /// Every code in `text` and the bytes where it stands, in the order of
     /// appearance, whatever is around it; case and character width don't
     /// matter. Letters of other scripts that look alike are other letters.
     pub fn find_all(text: &str) -> Vec<(Self, Range<usize>)> {
-        let mut found = Vec::new();
-        let mut start = None;
-        for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-            match (c.is_alphanumeric(), start) {
-                (true, None) => start = Some(at),
-                (false, Some(from)) => {
-                    let word = text.get(from..at).unwrap_or_default();
-                    let folded: String = word.nfkc().take(7).collect();
-                    found.extend(folded.parse().ok().map(|code| (code, from..at)));
-                    start = None;
-                }
-                _ => {}
-            }
-        }
-        found
+        words(text).filter_map(|(word, span)| Some((word.parse().ok()?, span))).collect()
     }
 
     /// The code as text.
@@ -80,6 +80,24 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// The words of `text`, letters and digits only, of normal width, with the bytes
+/// where each stands; of a long word only the beginning.
+fn words(text: &str) -> impl Iterator<Item = (String, Range<usize>)> {
+    let mut start = None;
+    text.char_indices().chain([(text.len(), ' ')]).filter_map(move |(at, c)| {
+        match (c.is_alphanumeric(), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                start = None;
+                let word = text.get(from..at).unwrap_or_default();
+                return Some((word.nfkc().take(7).collect(), from..at));
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        None
+    })
 }
 
 /// The digit that makes the weighted sum a multiple of eight. The weights are

@@ -39,6 +39,10 @@ pub(super) async fn by_code(
         let rest = without(text, &span);
         return Ok(Some(about(request, &rest, Means::Code)));
     }
+    // A verb with something that is nearly a code means a request, not an answer.
+    is_addressed |= Code::find_lookalikes(text)
+        .iter()
+        .any(|span| is_at_an_end(text, span) && reading::read(&without(text, span)).lean.is_some());
     // The same words whether it is unknown or somebody else's.
     let unknown = || Intent::Say(Outcome::NotFound, wording::NOT_FOUND.to_owned());
     Ok(is_addressed.then(unknown))

@@ -481,6 +481,8 @@ async fn a_withdrawn_request_stays_withdrawn(
     assert_eq!((status, &cancelled["status"]), (StatusCode::OK, &json!("cancelled")));
     assert_eq!(cancelled["outcome"]["reason"], "not needed");
     assert_eq!(cancelled["outcome"]["decided_by"], Value::Null);
+    let bare = gateway.call(Method::POST, &cancel).send().await.unwrap();
+    assert_eq!(bare.status(), StatusCode::CONFLICT, "a reason is optional");
     let (status, again) = gateway.post(&cancel, &json!({})).await;
     assert_eq!((status, &again["code"]), (StatusCode::CONFLICT, &json!("already_ended")));
     assert_eq!(again["outcome"]["verdict"], "cancelled");

@@ -64,7 +64,8 @@ async fn every_way_of_answering_leads_to_the_decision(
     let id = |request: &Value| request["id"].as_str().unwrap().to_owned();
 
     let denied = id(&gateway.park(tool("rm")).await);
-    let (_, page) = visit.tap(&denied, "reject_reason", Some("a+b = c & d %41 é")).await;
+    let (_, page) =
+        visit.tap(&denied, "reject_reason", Some("a+b = c & d %41 é\r\nand more")).await;
     assert!(page.contains("Denied"), "the page says what became of it");
     let chosen = id(&gateway.park(with_options).await);
     visit.tap(&chosen, "answer_0", None).await;
@@ -78,7 +79,7 @@ async fn every_way_of_answering_leads_to_the_decision(
     visit.say(&format!("{} approve", by_code["code"].as_str().unwrap()), None).await;
 
     for (request, status, path, value) in [
-        (denied, "denied", "/outcome/reason", json!("a+b = c & d %41 é")),
+        (denied, "denied", "/outcome/reason", json!("a+b = c & d %41 é\nand more")),
         (chosen, "answered", "/outcome/answer/option", json!("eu")),
         (answered, "answered", "/outcome/answer/text", json!("feature/x")),
         (skipped, "skipped", "/outcome/answer", Value::Null),

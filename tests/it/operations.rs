@@ -422,3 +422,16 @@ fn guardians_come_and_go() {
     assert_eq!(home.run(&args).code, 0);
     assert_eq!(home.run(&args).code, 1, "an account belongs to one person");
 }
+
+#[test]
+fn a_command_that_is_stopped_withdraws_what_it_asked() {
+    let home = Home::new();
+    let mut asking = home.start(&["approve", "--", "true"]);
+    let request = home.pending();
+    let status = Command::new("kill").args(["-TERM", &asking.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    assert_eq!(code(&mut asking), 143);
+    let shown = home.json(&["requests", "show", request["id"].as_str().unwrap()]);
+    assert_eq!(shown["status"], "cancelled");
+    assert_eq!(shown["outcome"]["reason"], "the command stopped waiting");
+}

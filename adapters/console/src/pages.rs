@@ -258,7 +258,7 @@ async fn tap(
     if form.token.parse::<sayso_channel::ActionToken>().is_err() {
         return Err(Stop::BadForm("The button carries no action.".to_owned()));
     }
-    let text = form.text.filter(|text| !text.trim().is_empty());
+    let text = form.text.filter(|text| !text.trim().is_empty()).map(|text| wire::typed(&text));
     let what = What::Tap { token: form.token, message: form.message, text };
     submit(&console, &visitor, &form.form_key, &form.once, form.back.as_deref(), what).await
 }
@@ -282,7 +282,7 @@ async fn say(
     if form.text.trim().is_empty() {
         return Err(Stop::BadForm("There is no text in it.".to_owned()));
     }
-    let what = What::Text { text: form.text, reply_to: form.reply_to };
+    let what = What::Text { text: wire::typed(&form.text), reply_to: form.reply_to };
     submit(&console, &visitor, &form.form_key, &form.once, form.back.as_deref(), what).await
 }
 

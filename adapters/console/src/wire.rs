@@ -21,6 +21,11 @@ pub(crate) enum What {
     Text { text: String, reply_to: Option<String> },
 }
 
+/// Browsers end the lines of a form with carriage returns, which nobody typed.
+pub(crate) fn typed(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
 /// The raw input for what an account submitted; `key` is the same when the same
 /// form is submitted again.
 pub(crate) fn raw(account: &str, address: &str, key: &str, what: What) -> RawInbound {
