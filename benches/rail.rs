@@ -245,6 +245,10 @@ struct Decide(Actor, Attempt);
 impl Write for Decide {
     type Out = Ruling;
 
+    fn reads(&self) -> Option<RequestId> {
+        Some(self.1.request)
+    }
+
     async fn run(&self, tx: &mut Tx) -> Result<Ruling, StoreError> {
         decisions::decide(tx, &self.0, &self.1, Policy::default()).await
     }

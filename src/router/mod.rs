@@ -23,6 +23,7 @@ use sayso_channel::{Event, Inbound};
 use crate::decisions::{self, Actor, Attempt, Means, Policy, Ruling, Verdict};
 use crate::ids::{InboxId, RequestId};
 use crate::requests::Request;
+use crate::requests::action::Callback;
 use crate::requests::status::Status;
 use crate::router::intent::Intent;
 use crate::store::inbox::Fate;
@@ -133,6 +134,13 @@ pub struct Route {
 #[async_trait]
 impl Write for Route {
     type Out = Routed;
+
+    fn reads(&self) -> Option<RequestId> {
+        match &self.inbound.event {
+            Event::Tap { token, .. } => token.as_str().parse::<Callback>().ok().map(|c| c.request),
+            Event::Reaction { .. } | Event::Text { .. } | Event::Ignored => None,
+        }
+    }
 
     async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
         let routed = route(tx, &self.channel, &self.inbound, self.policy).await?;
@@ -312,6 +320,10 @@ pub struct DecideAtKeyboard {
 #[async_trait]
 impl Write for DecideAtKeyboard {
     type Out = Routed;
+
+    fn reads(&self) -> Option<RequestId> {
+        Some(self.request)
+    }
 
     async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
         let attempt = Attempt {

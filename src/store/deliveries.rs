@@ -153,6 +153,7 @@ fn all(rows: Vec<Row>) -> Result<Vec<Delivery>, StoreError> {
 ///
 /// See [`StoreError`].
 pub async fn insert(tx: &mut Tx, delivery: &Delivery) -> Result<(), StoreError> {
+    tx.ahead.remove(&delivery.request);
     let now = tx.now().micros();
     sqlx::query(
         "INSERT INTO deliveries (id, request, binding, channel, address, message, state,
@@ -188,6 +189,7 @@ pub async fn route(
     id: DeliveryId,
     route: Result<bool, String>,
 ) -> Result<(), StoreError> {
+    tx.ahead.clear();
     let now = tx.now().micros();
     let (state, is_whole, detail) = match route {
         Ok(is_whole) => (State::Queued, is_whole, None),
@@ -294,6 +296,7 @@ pub struct Attempt {
 ///
 /// See [`StoreError`].
 pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> {
+    tx.ahead.clear();
     let now = tx.now().micros();
     let sent_at = (attempt.state == State::Sent).then_some(now);
     let done = sqlx::query(
@@ -458,6 +461,7 @@ pub async fn mark_seen(tx: &mut Tx, id: DeliveryId) -> Result<bool, StoreError> 
 ///
 /// See [`StoreError`].
 pub async fn mark_opened(tx: &mut Tx, request: RequestId) -> Result<bool, StoreError> {
+    tx.ahead.remove(&request);
     let now = tx.now().micros();
     let done = sqlx::query(
         "UPDATE deliveries SET opened_at = $2 WHERE request = $1 AND opened_at IS NULL",

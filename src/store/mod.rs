@@ -22,6 +22,7 @@ pub mod people;
 pub mod requests;
 mod writer;
 
+use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -35,6 +36,8 @@ use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Executor, Transaction};
 use tokio::sync::watch;
 
 use crate::clock::{Clock, Timestamp};
+use crate::ids::RequestId;
+use crate::requests::Request;
 use crate::store::dialect::Dialect;
 use crate::store::writer::Writer;
 
@@ -104,6 +107,12 @@ pub trait Write: Send + Sync + 'static {
     /// What it yields once it is committed.
     type Out: Send + 'static;
 
+    /// The request that it is going to read first, if it knows: those of a group
+    /// are then read by one statement.
+    fn reads(&self) -> Option<RequestId> {
+        None
+    }
+
     /// Makes it true in `tx`. May be run again after a rollback.
     ///
     /// # Errors
@@ -118,6 +127,10 @@ pub struct Tx {
     dialect: Dialect,
     clock: Clock,
     audit: Vec<audit::Pending>,
+    /// Requests that were read ahead for a group. Whatever changes one of them,
+    /// or what is stored of how it was shown, forgets it here. A reader that
+    /// overlooked a change all the same would be stopped by the compare-and-set.
+    ahead: HashMap<RequestId, Request>,
 }
 
 enum TxInner {
@@ -243,6 +256,7 @@ impl Store {
             dialect: self.shared.dialect,
             clock: self.shared.clock.clone(),
             audit: Vec::new(),
+            ahead: HashMap::new(),
         })
     }
 
@@ -268,7 +282,8 @@ impl Store {
                 let begin = self.shared.dialect.begin_write();
                 let inner = TxInner::Writing(self.shared.readers.begin_with(begin).await?);
                 let (dialect, clock) = (self.shared.dialect, self.shared.clock.clone());
-                let mut tx = Tx { inner, dialect, clock, audit: Vec::new() };
+                let (audit, ahead) = (Vec::new(), HashMap::new());
+                let mut tx = Tx { inner, dialect, clock, audit, ahead };
                 let out = write.run(&mut tx).await?;
                 tx.commit().await?;
                 self.shared.commits.send_modify(|count| *count += 1);

@@ -121,6 +121,7 @@ pub async fn find(tx: &mut Tx, id: PrincipalId) -> Result<Option<Principal>, Sto
 ///
 /// See [`StoreError`].
 pub async fn remove(tx: &mut Tx, id: PrincipalId) -> Result<bool, StoreError> {
+    tx.ahead.clear();
     let now = tx.now().micros();
     sqlx::query("UPDATE bindings SET revoked_at = $2 WHERE principal = $1 AND revoked_at IS NULL")
         .bind(id.to_string())

@@ -215,11 +215,33 @@ pub async fn insert(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
 ///
 /// See [`StoreError`].
 pub async fn find(tx: &mut Tx, id: RequestId) -> Result<Option<Request>, StoreError> {
+    if let Some(request) = tx.ahead.get(&id) {
+        return Ok(Some(request.clone()));
+    }
     let row: Option<Row> = sqlx::query_as(select_requests!("WHERE r.id = $1"))
         .bind(id.to_string())
         .fetch_optional(tx.conn())
         .await?;
     row.map(Request::try_from).transpose()
+}
+
+/// Reads the requests that a group of writes is going to ask for, by one
+/// statement. Only SQLite's writer has groups.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub(super) async fn read_ahead(tx: &mut Tx, ids: &[RequestId]) -> Result<(), StoreError> {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let rows: Vec<Row> =
+        sqlx::query_as(select_requests!("WHERE r.id IN (SELECT value FROM json_each($1))"))
+            .bind(serde_json::json!(ids).to_string())
+            .fetch_all(tx.conn())
+            .await?;
+    for request in all(rows)? {
+        tx.ahead.insert(request.id, request);
+    }
+    Ok(())
 }
 
 /// The request that last had `code` within the time in which codes are not
@@ -469,6 +491,7 @@ pub async fn wait_turn(tx: &mut Tx, name: &str) -> Result<(), StoreError> {
 ///
 /// See [`StoreError`].
 pub async fn count_asking(tx: &mut Tx, id: RequestId) -> Result<(), StoreError> {
+    tx.ahead.remove(&id);
     sqlx::query("UPDATE requests SET asked = asked + 1 WHERE id = $1")
         .bind(id.to_string())
         .execute(tx.conn())
@@ -483,6 +506,7 @@ pub async fn count_asking(tx: &mut Tx, id: RequestId) -> Result<(), StoreError> 
 ///
 /// See [`StoreError`].
 pub async fn bump_version(tx: &mut Tx, id: RequestId) -> Result<(), StoreError> {
+    tx.ahead.remove(&id);
     sqlx::query("UPDATE requests SET version = version + 1 WHERE id = $1")
         .bind(id.to_string())
         .execute(tx.conn())
@@ -561,6 +585,7 @@ pub struct Closing<'a> {
 ///
 /// See [`StoreError`].
 pub async fn close(tx: &mut Tx, closing: &Closing<'_>) -> Result<bool, StoreError> {
+    tx.ahead.remove(&closing.id);
     let (now, offset) = (closing.at.micros(), tx.clock.offset());
     let sql = with_db_now!(
         tx.dialect,
@@ -605,6 +630,7 @@ pub async fn cancel(
     reason: &str,
     superseded_by: Option<RequestId>,
 ) -> Result<bool, StoreError> {
+    tx.ahead.remove(&id);
     let now = tx.now().micros();
     let done = sqlx::query(
         "UPDATE requests
@@ -627,6 +653,7 @@ pub async fn cancel(
 ///
 /// See [`StoreError`].
 pub async fn expire_due(tx: &mut Tx) -> Result<Vec<RequestId>, StoreError> {
+    tx.ahead.clear();
     let (now, offset) = (tx.now().micros(), tx.clock.offset());
     let sql = with_db_now!(
         tx.dialect,

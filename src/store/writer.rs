@@ -1,5 +1,6 @@
 //! SQLite's one writer: commits waiting writes together.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 
 use async_trait::async_trait;
@@ -9,8 +10,9 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
+use crate::ids::RequestId;
 use crate::store::dialect::Dialect;
-use crate::store::{StoreError, Tx, TxInner, Write};
+use crate::store::{StoreError, Tx, TxInner, Write, requests};
 
 /// Writes that may wait at the same time; more have to wait before the queue.
 const QUEUE: usize = 1024;
@@ -61,6 +63,7 @@ impl Writer {
 /// A write in the queue, whatever it yields.
 #[async_trait]
 trait Queued: Send {
+    fn reads(&self) -> Option<RequestId>;
     async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError>;
     fn finish(self: Box<Self>, committed: Result<(), StoreError>);
 }
@@ -73,6 +76,10 @@ struct Entry<W: Write> {
 
 #[async_trait]
 impl<W: Write> Queued for Entry<W> {
+    fn reads(&self) -> Option<RequestId> {
+        self.write.reads()
+    }
+
     async fn run(&mut self, tx: &mut Tx) -> Result<(), StoreError> {
         let run = AssertUnwindSafe(self.write.run(tx)).catch_unwind().await;
         self.out = Some(run.map_err(|_| StoreError::Panicked)??);
@@ -123,7 +130,11 @@ impl Loop {
     async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
         let inner = TxInner::Writing(self.pool.begin_with(Dialect::Sqlite.begin_write()).await?);
         let (dialect, clock) = (Dialect::Sqlite, self.clock.clone());
-        let mut tx = Tx { inner, dialect, clock, audit: Vec::new() };
+        let mut tx = Tx { inner, dialect, clock, audit: Vec::new(), ahead: HashMap::new() };
+        let ids: Vec<RequestId> = group.iter().filter_map(|queued| queued.reads()).collect();
+        if ids.len() > 1 {
+            requests::read_ahead(&mut tx, &ids).await?;
+        }
         for queued in group {
             if let Err(error) = queued.run(&mut tx).await {
                 tx.rollback().await?;

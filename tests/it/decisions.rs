@@ -376,3 +376,39 @@ async fn the_same_call_at_the_same_time_is_one_request(
     let room = other.iter().filter(|r| r.is_ok()).count();
     assert_eq!(room, 1, "the cap holds also for those who come at once");
 }
+
+#[rstest]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn decisions_that_share_a_commit_see_each_other(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let world = &world;
+    for _ in 0..10 {
+        let mut requests = Vec::new();
+        for _ in 0..4 {
+            requests
+                .push(world.open(World::tool_call(&sayso::ids::JobId::new().to_string())).await);
+        }
+        let attempts = (0..64).map(|i| {
+            let request = &requests[i % 4];
+            async move {
+                match i % 3 {
+                    0 => world.decide(&world.ada, request, Verdict::Approve).await,
+                    1 => world.decide(&world.ada, request, deny()).await,
+                    _ => world.store.write(CancelIt(request.id)).await.unwrap(),
+                }
+            }
+        });
+
+        let rulings = futures_util::future::join_all(attempts).await;
+
+        let applied = |r: &&Ruling| matches!(r, Ruling::Applied(_));
+        assert_eq!(rulings.iter().filter(applied).count(), 4, "one for each request");
+        for ruling in rulings.iter().filter(|r| !applied(r)) {
+            let Ruling::AlreadyDecided(winner) = ruling else { panic!("{ruling:?}") };
+            let stands = world.get(winner).await;
+            assert_eq!(winner.status, stands.status, "the loser is told the winner");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use sayso::broadcaster::{Broadcast, Outlet};
 use sayso::decisions::{
     Actor, Deadline, Means, NewRequest, OpenError, Opened, Opening, Policy, Ruling, Verdict,
 };
-use sayso::ids::InboxId;
+use sayso::ids::{InboxId, RequestId};
 use sayso::jobs::intake::Accept;
 use sayso::jobs::sweep::Expire;
 use sayso::people::{Agent, Principal};
@@ -42,6 +42,10 @@ pub(crate) struct Decide(pub(crate) Actor, pub(crate) sayso::decisions::Attempt,
 #[async_trait::async_trait]
 impl Write for Decide {
     type Out = Ruling;
+
+    fn reads(&self) -> Option<RequestId> {
+        Some(self.1.request)
+    }
 
     async fn run(&self, tx: &mut Tx) -> Result<Ruling, StoreError> {
         sayso::decisions::decide(tx, &self.0, &self.1, self.2).await
