@@ -14,7 +14,7 @@ use crate::broadcaster::is_reachable;
 use crate::cli::requests::Withdraw;
 use crate::cli::{Context, Usage};
 use crate::clock::Timestamp;
-use crate::decisions::{Approved, Deadline, NewRequest, Opening};
+use crate::decisions::{Approved, Deadline, NewRequest, OpenError, Opening};
 use crate::ids::RequestId;
 use crate::jobs::sweep::Expire;
 use crate::requests::check::check;
@@ -228,7 +228,14 @@ async fn park(
     };
     let opening = Opening { agent, new, idempotency: None };
     let open = Open { opening, policy: context.config.policy };
-    let request = store.write(open).await??.into_request();
+    let opened = store.write(open).await?.map_err(|error| match error {
+        OpenError::NoGuardian => {
+            let several = "there are several guardians; say which with --guardian NAME";
+            anyhow::Error::new(Usage(several.to_owned()))
+        }
+        other => other.into(),
+    })?;
+    let request = opened.into_request();
     context.out.note(&format!(
         "Waiting for {} to decide {} until {}.",
         request.guardian_name,

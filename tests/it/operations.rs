@@ -414,6 +414,10 @@ fn guardians_come_and_go() {
     assert_eq!(listed["requests"][0]["status"], "cancelled");
 
     home.run(&["guardian", "add", "bob"]);
+    home.run(&["guardian", "add", "cleo"]);
+    let unclear = home.run(&["ask", "Name?"]);
+    assert_eq!(unclear.code, 2);
+    assert!(unclear.err.contains("--guardian"), "{}", unclear.err);
     for (user, channel) in [("@bob", "telegram"), ("777000", "telegram"), ("bob", "slack")] {
         let bound = home.run(&["guardian", "bind", "bob", "--channel", channel, "--user", user]);
         assert_eq!(bound.code, 1, "{user}");
