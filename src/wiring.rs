@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::jobs::fence::Fence;
 use crate::jobs::intake::Intake;
 use crate::jobs::notify::Notifier;
-use crate::jobs::{Bench, deliver, feed, intake, owed, sweep};
+use crate::jobs::{Bench, TakeUp, deliver, feed, intake, owed, sweep};
 use crate::lifecycle::Lifecycle;
 use crate::secrets;
 use crate::store::{Location, Store, logins};
@@ -78,6 +78,10 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
     };
     let store = open_store(config).await?;
     store.write(EnsureOwner).await?;
+    if lock.is_some() {
+        // The lock says that nobody else works on this database.
+        store.write(TakeUp).await?;
+    }
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("listening on {}", config.listen))?;

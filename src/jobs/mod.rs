@@ -12,10 +12,11 @@ pub mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sayso_channel::Channel;
 
 use crate::lifecycle::Lifecycle;
-use crate::store::Store;
+use crate::store::{self, Store, StoreError, Tx, Write};
 use crate::telemetry::Metrics;
 use crate::wakeups::Wakeups;
 
@@ -41,5 +42,20 @@ impl Bench {
     /// The channel of that name, if it runs.
     pub fn channel(&self, name: &str) -> Option<&Arc<dyn Channel>> {
         self.channels.iter().find(|channel| channel.name() == name)
+    }
+}
+
+/// Takes up what a process was at when it died, without waiting for its leases
+/// to end. A card that may or may not have been sent waits all the same.
+pub struct TakeUp;
+
+#[async_trait]
+impl Write for TakeUp {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        store::inbox::release(tx).await?;
+        store::jobs::release(tx).await?;
+        store::deliveries::release(tx).await
     }
 }

@@ -529,3 +529,18 @@ pub async fn is_any_due(tx: &mut Tx, channel: &str) -> Result<bool, StoreError> 
     .await?;
     Ok(due.is_some())
 }
+
+/// Frees the edits that a worker was at when its process died; only for whoever
+/// knows that no other process has workers.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn release(tx: &mut Tx) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE deliveries SET lease_until = 0 WHERE lease_until > 0 AND message IS NOT NULL",
+    )
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}

@@ -282,3 +282,16 @@ pub async fn reply_in_lane(
             .await?;
     Ok(reply.flatten())
 }
+
+/// Frees the items that a worker was at when its process died; only for whoever
+/// knows that no other process has workers.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn release(tx: &mut Tx) -> Result<(), StoreError> {
+    sqlx::query("UPDATE inbox SET lease_until = 0 WHERE state = 'new' AND attempts > 0")
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}

@@ -181,3 +181,16 @@ pub async fn is_any_due(tx: &mut Tx, kind: &str) -> Result<bool, StoreError> {
     .await?;
     Ok(due.is_some())
 }
+
+/// Frees the jobs that a worker was at when its process died; only for whoever
+/// knows that no other process has workers.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn release(tx: &mut Tx) -> Result<(), StoreError> {
+    sqlx::query("UPDATE jobs SET lease_until = 0 WHERE state = 'ready' AND lease_until > 0")
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::api::form_key;
 use crate::operations::Home;
 
 /// Rounds of parking, deciding and killing.
@@ -19,7 +20,16 @@ async fn killing_the_program_again_and_again_loses_nothing_acknowledged() {
     )
     .unwrap();
     let key = home.json(&["agent", "add", "robot"])["key"].as_str().unwrap().to_owned();
-    let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let visitor = {
+        let server = home.serve();
+        Visitor::log_in(&home, &http, &server.base).await
+    };
     // What was acknowledged: each request, and how it was said to have ended.
     let mut acknowledged: HashMap<String, Option<String>> = HashMap::new();
     let mut delay = 1_u64;
@@ -34,7 +44,8 @@ async fn killing_the_program_again_and_again_loses_nothing_acknowledged() {
             server.child.kill().unwrap();
             server.child.wait().unwrap();
         };
-        let clients = (0..4).map(|client| work(&http, &base, &key, round, client));
+        let place = Place { http: &http, base: &base, key: &key, visitor: &visitor };
+        let clients = (0..4).map(|client| work(&place, round, client));
 
         let (results, ()) = tokio::join!(futures_util::future::join_all(clients), killer);
 
@@ -45,6 +56,20 @@ async fn killing_the_program_again_and_again_loses_nothing_acknowledged() {
             }
         }
     }
+
+    // What was taken in before a kill is dealt with after the restart.
+    let server = home.serve();
+    let drained = async {
+        loop {
+            let metrics = http.get(format!("{}/metrics", server.base)).send().await.unwrap();
+            if metrics.text().await.unwrap().contains("queue_items{queue=\"inbox\"} 0") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), drained).await.expect("the inbox is emptied");
+    drop(server);
 
     let ended = acknowledged.values().filter(|end| end.is_some()).count();
     assert!(acknowledged.len() > 100 && ended > 20, "{} {ended}", acknowledged.len());
@@ -64,36 +89,95 @@ async fn killing_the_program_again_and_again_loses_nothing_acknowledged() {
     assert_eq!(home.run(&["audit", "verify"]).code, 0, "the chain is whole");
 }
 
-/// Parks and ends requests until the server is gone; what was acknowledged.
-async fn work(
-    http: &reqwest::Client,
-    base: &str,
-    key: &str,
-    round: u32,
-    client: u32,
-) -> Vec<(String, Option<String>)> {
+/// Somebody who is logged in, across restarts.
+struct Visitor {
+    cookie: String,
+    form_key: String,
+}
+
+impl Visitor {
+    async fn log_in(home: &Home, http: &reqwest::Client, base: &str) -> Self {
+        let url = home.json(&["console", "link"])["url"].as_str().unwrap().to_owned();
+        let secret = url.split("link=").nth(1).unwrap().to_owned();
+        let answer = http
+            .post(format!("{base}/console/login"))
+            .header("origin", base)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(format!("link={secret}"))
+            .send()
+            .await
+            .unwrap();
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+        let cookie = cookie.split(';').next().unwrap().to_owned();
+        let page = http.get(format!("{base}/console/")).header("cookie", &cookie).send().await;
+        let form_key = form_key(&page.unwrap().text().await.unwrap());
+        Self { cookie, form_key }
+    }
+}
+
+struct Place<'a> {
+    http: &'a reqwest::Client,
+    base: &'a str,
+    key: &'a str,
+    visitor: &'a Visitor,
+}
+
+/// Parks and ends requests until the server is gone: half of the clients have
+/// the agent withdraw them, half have the guardian approve them in the console.
+/// What was acknowledged.
+async fn work(place: &Place<'_>, round: u32, client: u32) -> Vec<(String, Option<String>)> {
     let mut seen = Vec::new();
     for n in 0.. {
         let body = format!(
             r#"{{"kind":"tool_approval","tool":{{"name":"x","input":"{round} {client} {n}"}}}}"#
         );
-        let Some(parked) = post(http, &format!("{base}/v1/requests"), key, body).await else {
-            break;
-        };
+        let Some(parked) = place.post("/v1/requests", body).await else { break };
         let id = parked["id"].as_str().unwrap().to_owned();
         seen.push((id.clone(), None));
-        let url = format!("{base}/v1/requests/{id}/cancel");
-        let Some(ended) = post(http, &url, key, "{}".to_owned()).await else { break };
-        seen.push((id, ended["status"].as_str().map(str::to_owned)));
+        let end = if client.is_multiple_of(2) {
+            let ended = place.post(&format!("/v1/requests/{id}/cancel"), "{}".to_owned()).await;
+            ended.map(|request| request["status"].as_str().unwrap().to_owned())
+        } else {
+            place.approve(&id).await
+        };
+        let Some(end) = end else { break };
+        seen.push((id, Some(end)));
     }
     seen
 }
 
-async fn post(http: &reqwest::Client, url: &str, key: &str, body: String) -> Option<Value> {
-    let call = http.post(url).bearer_auth(key).header("content-type", "application/json");
-    let answer = call.body(body).send().await.ok()?;
-    let is_success = answer.status().is_success();
-    let value = serde_json::from_str(&answer.text().await.ok()?).ok()?;
-    assert!(is_success, "{value}");
-    Some(value)
+impl Place<'_> {
+    async fn post(&self, path: &str, body: String) -> Option<Value> {
+        let call = self.http.post(format!("{}{path}", self.base)).bearer_auth(self.key);
+        let call = call.header("content-type", "application/json");
+        let answer = call.body(body).send().await.ok()?;
+        let is_success = answer.status().is_success();
+        let value = serde_json::from_str(&answer.text().await.ok()?).ok()?;
+        assert!(is_success, "{value}");
+        Some(value)
+    }
+
+    /// Presses Approve; once the page answers, the press is stored and counts.
+    async fn approve(&self, id: &str) -> Option<String> {
+        let fields = [
+            ("form_key", self.visitor.form_key.as_str()),
+            ("once", id),
+            ("message", "any"),
+            ("token", &format!("apr:{id}:approve_once")),
+        ];
+        let body =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let answer = self
+            .http
+            .post(format!("{}/console/tap", self.base))
+            .header("cookie", &self.visitor.cookie)
+            .header("origin", self.base)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(body)
+            .send()
+            .await
+            .ok()?;
+        assert_eq!(answer.status(), reqwest::StatusCode::SEE_OTHER);
+        Some("approved".to_owned())
+    }
 }
