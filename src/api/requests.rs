@@ -1,10 +1,12 @@
 //! Parking, reading, waiting, withdrawing.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -327,6 +329,29 @@ pub struct ReadParams {
     wait: Option<u64>,
 }
 
+/// What the headers of a reading call wish; a waiting call keeps this and not
+/// the headers.
+pub struct Wishes {
+    wait: Option<u64>,
+    known: Vec<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Wishes {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let known = parts
+            .headers
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(|known| known.trim().trim_start_matches("W/").to_owned())
+            .collect();
+        Ok(Self { wait: prefer_wait(&parts.headers), known })
+    }
+}
+
 /// Reads a request, and waits for its end if asked.
 #[utoipa::path(
     get, path = "/v1/requests/{id}", tag = "requests",
@@ -344,21 +369,17 @@ pub async fn get_request(
     Caller(agent): Caller,
     Path(id): Path<String>,
     params: Result<Query<ReadParams>, axum::extract::rejection::QueryRejection>,
-    headers: HeaderMap,
+    wishes: Wishes,
 ) -> Result<Response, Problem> {
     let Query(params) = params.map_err(|error| bad_query(&error))?;
+    let agent = agent.id;
     let id: RequestId = id.parse().map_err(|_| Problem::not_found())?;
-    let seconds = params.wait.or_else(|| prefer_wait(&headers)).unwrap_or(0).min(LONGEST_WAIT);
-    let request = wait::until_ended(&api, id, agent.id, seconds).await?;
+    let seconds = params.wait.or(wishes.wait).unwrap_or(0).min(LONGEST_WAIT);
+    let request = wait::until_ended(&api, id, agent, seconds).await?;
     let resource = Box::pin(resource_of(&api, &request)).await?;
     let body = serde_json::to_vec(&resource).unwrap_or_default();
     let etag = format!("\"{}\"", sha256_hex(&body).get(..16).unwrap_or_default());
-    let is_known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|known| known.trim().trim_start_matches("W/") == etag);
+    let is_known = wishes.known.contains(&etag);
     let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
     if is_known {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());

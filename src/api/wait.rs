@@ -35,9 +35,11 @@ pub async fn until_ended(
 ) -> Result<Request, Problem> {
     // What a look needs is put on the heap and freed before the wait: ten
     // thousand waits hold little more than their connections.
-    let request = Box::pin(read(api, id, agent)).await?;
-    if seconds == 0 || request.status.is_final() {
-        return Ok(request);
+    {
+        let request = Box::pin(read(api, id, agent)).await?;
+        if seconds == 0 || request.status.is_final() {
+            return Ok(request);
+        }
     }
     let Some(wait) = api.wakeups.request(id) else {
         let detail = "too many calls are waiting";
@@ -51,15 +53,17 @@ pub async fn until_ended(
         let hint = wait.hint();
         tokio::pin!(hint);
         hint.as_mut().enable();
-        let request = Box::pin(read(api, id, agent)).await?;
-        if request.status.is_final() || Instant::now() >= until {
-            return Ok(request);
+        {
+            let request = Box::pin(read(api, id, agent)).await?;
+            if request.status.is_final() || Instant::now() >= until {
+                return Ok(request);
+            }
         }
         tokio::select! {
             () = hint => {}
             () = tokio::time::sleep_until(until) => {}
             () = tokio::time::sleep(look_every(api.store.dialect())) => {}
-            () = api.lifecycle.stopping() => return Ok(request),
+            () = api.lifecycle.stopping() => return Box::pin(read(api, id, agent)).await,
         }
     }
 }

@@ -197,8 +197,14 @@ impl Remainder {
     fn of(mut rest: &[Token<'_>], head: &Phrase) -> Self {
         let mut seen = Self::default();
         let forbids = head.tail == Tail::Negation;
+        // Nothing that follows can mend a contradiction; only after a verb does
+        // it matter whether something foreign follows too.
+        let may_stop = matches!(head.tail, Tail::Open | Tail::Negation);
         let mut is_with = false;
         while let Some(token) = rest.first() {
+            if may_stop && (seen.contradicts || seen.asks) {
+                break;
+            }
             if let Some(next) = phrase_at(rest) {
                 // "don't proceed" forbids; "no, cancel" agrees with itself.
                 let is_short_word = next.tail == Tail::Short && is_with;
