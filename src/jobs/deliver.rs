@@ -144,7 +144,9 @@ fn outcome(
             fence: delivery.fence,
             state: State::Sent,
             message: Some(message),
-            shown_version: Some(request.version),
+            // The card was drawn from what was claimed; if the request has changed
+            // since, it is due again.
+            shown_version: Some(request.version.min(delivery.desired_version)),
             detail: None,
             next_at: now,
         },
@@ -225,5 +227,76 @@ impl Write for Record {
             },
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ids::{AgentId, BindingId, DeliveryId, PrincipalId, RequestId};
+    use crate::requests::code::Code;
+    use crate::requests::status::Status;
+    use crate::requests::{Content, Kind, Risk, Shown};
+
+    #[test]
+    fn a_card_drawn_from_an_older_claim_does_not_count_as_the_newest() {
+        let at = Timestamp::from_micros(1);
+        let content = Content {
+            kind: Kind::Question,
+            title: Some("?".to_owned()),
+            body: None,
+            tool: None,
+            options: Vec::new(),
+            allow_text: true,
+        };
+        let request = Request {
+            id: RequestId::new(),
+            code: Code::random(),
+            status: Status::Pending,
+            revision: 1,
+            version: 2,
+            agent: AgentId::new(),
+            agent_name: "robot".to_owned(),
+            session: None,
+            run: None,
+            guardian: PrincipalId::new(),
+            guardian_name: "ada".to_owned(),
+            digest: content.digest(),
+            content,
+            risk: Risk::Low,
+            callback_url: None,
+            metadata: json!({}),
+            supersedes: None,
+            superseded_by: None,
+            asked: 1,
+            created_at: at,
+            deadline: at,
+            outcome: None,
+            shown: Shown::default(),
+        };
+        let claimed = Delivery {
+            id: DeliveryId::new(),
+            request: request.id,
+            binding: BindingId::new(),
+            channel: "console".to_owned(),
+            address: "ada".to_owned(),
+            message: Some("m".to_owned()),
+            state: State::Sent,
+            shown_version: 0,
+            desired_version: 1,
+            is_whole: false,
+            sent_at: None,
+            seen_at: None,
+            opened_at: None,
+            detail: None,
+            attempts: 1,
+            fence: 1,
+        };
+
+        let attempt = outcome(&claimed, &request, Ok("m".to_owned()), at);
+
+        assert_eq!(attempt.shown_version, Some(1), "version 2 is due again");
     }
 }
