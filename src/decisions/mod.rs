@@ -323,9 +323,7 @@ pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(),
         return Ok(());
     }
     store::requests::bump_version(tx, request.id).await?;
-    if let Some(now) = store::requests::find(tx, request.id).await? {
-        deliveries::want(tx, request.id, now.version).await?;
-    }
+    deliveries::want(tx, request.id);
     audit::insert(
         tx,
         &audit::Event {
@@ -366,7 +364,7 @@ pub fn fits_everywhere(content: &Content) -> bool {
 
 /// What must be true with every end: cards show it, the agent is owed it.
 async fn follow_through(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
-    deliveries::want(tx, request.id, request.version).await?;
+    deliveries::want(tx, request.id);
     for owed in resolvers::of(request.content.kind).owed(request) {
         store::jobs::enqueue(tx, owed.kind, request.id, &owed.payload).await?;
     }

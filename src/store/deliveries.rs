@@ -211,26 +211,48 @@ pub async fn route(
     Ok(())
 }
 
-/// Makes every card of the request show `version`, however late it is sent; one
-/// that never arrived anywhere has nothing to show.
-///
-/// # Errors
-///
-/// See [`StoreError`].
-pub async fn want(tx: &mut Tx, request: RequestId, version: i64) -> Result<(), StoreError> {
+/// Makes every card of the request show its current version, however late it is
+/// sent; one that never arrived anywhere has nothing to show. It becomes so
+/// together with what else the transaction changes, just before its commit.
+pub fn want(tx: &mut Tx, request: RequestId) {
+    tx.wanted.push(request);
+}
+
+/// Requests of one statement at most; of a smaller number the last is named
+/// again until there are a power of two, so that there are few different
+/// statements to keep prepared.
+const WANTED: usize = 64;
+
+/// Writes down what [`want`] asked for.
+pub(super) async fn flush(tx: &mut Tx) -> Result<(), StoreError> {
     let now = tx.now().micros();
-    sqlx::query(
-        "UPDATE deliveries
-            SET desired_version = $2, attempts = 0, next_at = $3
-          WHERE request = $1 AND desired_version < $2
-            AND NOT (state = 'failed' AND message IS NULL)",
-    )
-    .bind(request.to_string())
-    .bind(version)
-    .bind(now)
-    .execute(tx.conn())
-    .await?;
+    let wanted = std::mem::take(&mut tx.wanted);
+    for requests in wanted.chunks(WANTED) {
+        let Some(last) = requests.last() else { continue };
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(want_sql(requests.len()))).bind(now);
+        for id in requests {
+            query = query.bind(id.to_string());
+        }
+        for _ in requests.len()..requests.len().next_power_of_two() {
+            query = query.bind(last.to_string());
+        }
+        query.execute(tx.conn()).await?;
+    }
     Ok(())
+}
+
+fn want_sql(requests: usize) -> String {
+    let places: Vec<String> =
+        (2..2 + requests.next_power_of_two()).map(|place| format!("${place}")).collect();
+    format!(
+        "UPDATE deliveries
+            SET desired_version = (SELECT r.version FROM requests r WHERE r.id = request),
+                attempts = 0, next_at = $1
+          WHERE request IN ({})
+            AND desired_version < (SELECT r.version FROM requests r WHERE r.id = request)
+            AND NOT (state = 'failed' AND message IS NULL)",
+        places.join(", ")
+    )
 }
 
 /// Claims up to `limit` deliveries of a channel that don't show what they should. Cards that

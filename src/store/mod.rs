@@ -127,6 +127,8 @@ pub struct Tx {
     dialect: Dialect,
     clock: Clock,
     audit: Vec<audit::Pending>,
+    /// Requests whose cards have to show what they are now.
+    wanted: Vec<RequestId>,
     /// Requests that were read ahead for a group. Whatever changes one of them,
     /// or what is stored of how it was shown, forgets it here. A reader that
     /// overlooked a change all the same would be stopped by the compare-and-set.
@@ -139,6 +141,11 @@ enum TxInner {
 }
 
 impl Tx {
+    fn new(inner: TxInner, dialect: Dialect, clock: Clock) -> Self {
+        let (audit, wanted, ahead) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { inner, dialect, clock, audit, wanted, ahead }
+    }
+
     fn conn(&mut self) -> &mut AnyConnection {
         match &mut self.inner {
             TxInner::Writing(tx) => tx,
@@ -152,6 +159,7 @@ impl Tx {
     }
 
     async fn commit(mut self) -> Result<(), StoreError> {
+        deliveries::flush(&mut self).await?;
         audit::flush(&mut self).await?;
         match self.inner {
             TxInner::Writing(tx) => Ok(tx.commit().await?),
@@ -251,13 +259,8 @@ impl Store {
     /// See [`StoreError`].
     pub async fn read(&self) -> Result<Tx, StoreError> {
         let conn = self.shared.readers.acquire().await?;
-        Ok(Tx {
-            inner: TxInner::Reading(conn),
-            dialect: self.shared.dialect,
-            clock: self.shared.clock.clone(),
-            audit: Vec::new(),
-            ahead: HashMap::new(),
-        })
+        let inner = TxInner::Reading(conn);
+        Ok(Tx::new(inner, self.shared.dialect, self.shared.clock.clone()))
     }
 
     /// Commits `write`. It goes on when the caller stops waiting.
@@ -281,9 +284,7 @@ impl Store {
             let result = async {
                 let begin = self.shared.dialect.begin_write();
                 let inner = TxInner::Writing(self.shared.readers.begin_with(begin).await?);
-                let (dialect, clock) = (self.shared.dialect, self.shared.clock.clone());
-                let (audit, ahead) = (Vec::new(), HashMap::new());
-                let mut tx = Tx { inner, dialect, clock, audit, ahead };
+                let mut tx = Tx::new(inner, self.shared.dialect, self.shared.clock.clone());
                 let out = write.run(&mut tx).await?;
                 tx.commit().await?;
                 self.shared.commits.send_modify(|count| *count += 1);

@@ -1,6 +1,5 @@
 //! SQLite's one writer: commits waiting writes together.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 
 use async_trait::async_trait;
@@ -129,8 +128,7 @@ impl Loop {
 
     async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
         let inner = TxInner::Writing(self.pool.begin_with(Dialect::Sqlite.begin_write()).await?);
-        let (dialect, clock) = (Dialect::Sqlite, self.clock.clone());
-        let mut tx = Tx { inner, dialect, clock, audit: Vec::new(), ahead: HashMap::new() };
+        let mut tx = Tx::new(inner, Dialect::Sqlite, self.clock.clone());
         let ids: Vec<RequestId> = group.iter().filter_map(|queued| queued.reads()).collect();
         if ids.len() > 1 {
             requests::read_ahead(&mut tx, &ids).await?;
