@@ -86,10 +86,16 @@ impl Clock {
     /// The instant now; never earlier than one given before or than
     /// [`Clock::not_before`] asked for.
     pub fn now(&self) -> Timestamp {
+        let now = self.wall().0.saturating_add(self.offset());
+        Timestamp(self.shared.latest.fetch_max(now, Ordering::SeqCst).max(now))
+    }
+
+    /// What the machine's clock says, also where it was set back.
+    #[expect(clippy::unused_self, reason = "whoever asks has a clock")]
+    pub fn wall(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = i64::try_from(wall.as_micros()).unwrap_or(i64::MAX).saturating_add(self.offset());
-        Timestamp(self.shared.latest.fetch_max(now, Ordering::SeqCst).max(now))
+        Timestamp(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX))
     }
 
     /// Never gives an instant before `floor` from now on: a clock set back

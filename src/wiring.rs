@@ -81,6 +81,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
     if lock.is_some() {
         // The lock says that nobody else works on this database.
         store.write(TakeUp).await?;
+        store.look_after_disk();
     }
     let listener = TcpListener::bind(config.listen)
         .await

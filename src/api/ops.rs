@@ -46,6 +46,9 @@ pub async fn readyz(State(api): State<Api>) -> Result<&'static str, Problem> {
     if api.lifecycle.is_stopping() {
         return Err(not_ready("the gateway is stopping"));
     }
+    if api.store.is_disk_full() {
+        return Err(not_ready("the disk is full"));
+    }
     if api.store.queued_writes() > FULL {
         return Err(not_ready("too many writes are waiting"));
     }

@@ -244,6 +244,11 @@ pub async fn create_request(
     let opened = if let Some(request) = replayed(&api, id, idempotency.as_ref()).await? {
         Opened::Replayed(request)
     } else {
+        if api.store.is_disk_full() {
+            let detail = "the disk is full; what is left is for decisions";
+            let status = StatusCode::INSUFFICIENT_STORAGE;
+            return Err(Problem::new(status, "disk_full", detail).later(60));
+        }
         let new = body.value.into_new(&api)?;
         let opening = Opening { agent, new, idempotency };
         let opened = api.store.write(Open { opening, policy: api.policy }).await?;

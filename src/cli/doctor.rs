@@ -62,7 +62,14 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
         Location::Postgres(_) => "PostgreSQL".to_owned(),
     };
     store.write(crate::jobs::sweep::Expire).await?;
-    checks.add("database", true, format!("{place}, up to date and writable"));
+    match store.check_structure().await? {
+        None => checks.add("database", true, format!("{place}, up to date, sound and writable")),
+        Some(fault) => {
+            let detail =
+                format!("{place} is damaged ({fault}); restore a backup: sayso db restore");
+            checks.add("database", false, detail);
+        }
+    }
     if let Location::Sqlite(_) = &config.database {
         let is_running = wiring::is_running(&config.database);
         let detail = if is_running {

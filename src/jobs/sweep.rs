@@ -1,10 +1,11 @@
 //! Ends what is past its deadline, links the audit chain, remembers the time,
 //! forgets what is no longer needed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
+use crate::clock::Timestamp;
 use crate::decisions;
 use crate::jobs::Bench;
 use crate::store::{self, Store, StoreError, Tx, Write, audit};
@@ -19,14 +20,19 @@ pub async fn run(bench: Bench) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut turn: u64 = 0;
+    let mut steps = Steps::default();
     loop {
         tokio::select! {
             () = bench.lifecycle.stopping() => return,
             _ = tick.tick() => {}
         }
+        let is_held = steps.is_held(Instant::now(), bench.store.clock().wall());
         let result = async {
-            expire(&bench.store).await?;
+            if !is_held {
+                expire(&bench.store).await?;
+            }
             if turn.is_multiple_of(5) {
+                bench.store.look_after_disk();
                 link(&bench.store).await?;
             }
             if turn.is_multiple_of(25) {
@@ -42,6 +48,39 @@ pub async fn run(bench: Bench) {
             tracing::warn!(error, "Sweeping failed; trying again");
         }
         turn = turn.wrapping_add(1);
+    }
+}
+
+/// Steps of the machine's clock against one that only counts.
+///
+/// After a large step forward nothing is expired for a while: the operator may
+/// set the clock right again. An approval is refused all the same once the
+/// clock says that its time is over.
+#[derive(Default)]
+struct Steps {
+    last: Option<(Instant, Timestamp)>,
+    held_until: Option<Instant>,
+}
+
+impl Steps {
+    const LARGE: Duration = Duration::from_mins(1);
+    const BACK: Duration = Duration::from_secs(2);
+    const HOLD: Duration = Duration::from_mins(1);
+
+    fn is_held(&mut self, now: Instant, wall: Timestamp) -> bool {
+        if let Some((then, wall_then)) = self.last.replace((now, wall)) {
+            let expected = wall_then.plus(now.duration_since(then));
+            let (ahead, behind) = (wall.since(expected), expected.since(wall));
+            if ahead > Self::LARGE {
+                let seconds = ahead.as_secs();
+                tracing::error!(seconds, "The clock went forward; nothing expires for a minute");
+                self.held_until = Some(now + Self::HOLD);
+            } else if behind > Self::BACK {
+                let seconds = behind.as_secs();
+                tracing::warn!(seconds, "The clock went back; no deadline moves with it");
+            }
+        }
+        self.held_until.is_some_and(|until| now < until)
     }
 }
 
@@ -111,5 +150,25 @@ impl Write for Prune {
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let before = tx.now().minus(KEEP_INBOX);
         store::inbox::prune(tx, before).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_step_forward_holds_expiry_for_a_minute_and_a_step_back_does_not() {
+        let (start, wall) = (Instant::now(), Timestamp::from_micros(1_000_000_000_000));
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let says = |seconds: u64| wall.plus(Duration::from_secs(seconds));
+        let mut steps = Steps::default();
+
+        assert!(!steps.is_held(at(0), says(0)));
+        assert!(!steps.is_held(at(1), says(50)), "49 seconds are no large step");
+        assert!(steps.is_held(at(2), says(3_600)));
+        assert!(steps.is_held(at(61), says(3_659)));
+        assert!(!steps.is_held(at(62), says(3_660)));
+        assert!(!steps.is_held(at(63), says(100)), "a step back");
     }
 }

@@ -152,6 +152,19 @@ fn insert_sql(rows: usize) -> String {
     )
 }
 
+/// The place and the hash of the last linked row.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn last(tx: &mut Tx) -> Result<Option<(i64, String)>, StoreError> {
+    Ok(sqlx::query_as(
+        "SELECT seq, hash FROM audit WHERE seq IS NOT NULL ORDER BY seq DESC LIMIT 1",
+    )
+    .fetch_optional(tx.conn())
+    .await?)
+}
+
 #[derive(sqlx::FromRow)]
 struct Unlinked {
     ord: i64,
@@ -198,12 +211,7 @@ pub async fn link(tx: &mut Tx) -> Result<usize, StoreError> {
     if rows.is_empty() {
         return Ok(0);
     }
-    let last: Option<(i64, String)> = sqlx::query_as(
-        "SELECT seq, hash FROM audit WHERE seq IS NOT NULL ORDER BY seq DESC LIMIT 1",
-    )
-    .fetch_optional(tx.conn())
-    .await?;
-    let (mut seq, mut prev) = last.unwrap_or_default();
+    let (mut seq, mut prev) = last(tx).await?.unwrap_or_default();
     let count = rows.len();
     for row in rows {
         seq += 1;

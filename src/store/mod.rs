@@ -13,6 +13,7 @@ pub mod agents;
 pub mod audit;
 pub mod deliveries;
 pub mod dialect;
+mod disk;
 pub mod inbox;
 pub mod jobs;
 pub mod leases;
@@ -32,13 +33,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Executor, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Executor};
 use tokio::sync::watch;
 
 use crate::clock::{Clock, Timestamp};
 use crate::ids::RequestId;
 use crate::requests::Request;
 use crate::store::dialect::Dialect;
+use crate::store::disk::Disk;
 use crate::store::writer::Writer;
 
 /// What went wrong in the database.
@@ -93,6 +95,13 @@ impl StoreError {
         // low bytes are harmless: its server stops itself in such a case.
         matches!(code, Some(c) if c < 10_000 && matches!(c & 0xff, 10 | 11 | 26))
     }
+
+    /// Whether SQLite found no room to write: `SQLITE_FULL`.
+    fn is_disk_full(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref()
+            == Some("13")
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
@@ -123,7 +132,11 @@ pub trait Write: Send + Sync + 'static {
 
 /// An open transaction, or a connection that only reads.
 pub struct Tx {
-    inner: TxInner,
+    conn: PoolConnection<Any>,
+    /// Whether a transaction is open on the connection. SQLite ends one by
+    /// itself when the disk is full or fails, so only what the database
+    /// confirms counts as ended.
+    is_open: bool,
     dialect: Dialect,
     clock: Clock,
     audit: Vec<audit::Pending>,
@@ -135,22 +148,24 @@ pub struct Tx {
     ahead: HashMap<RequestId, Request>,
 }
 
-enum TxInner {
-    Writing(Transaction<'static, Any>),
-    Reading(PoolConnection<Any>),
-}
-
 impl Tx {
-    fn new(inner: TxInner, dialect: Dialect, clock: Clock) -> Self {
+    /// A connection for reading.
+    async fn reading(pool: &AnyPool, dialect: Dialect, clock: Clock) -> Result<Self, StoreError> {
         let (audit, wanted, ahead) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { inner, dialect, clock, audit, wanted, ahead }
+        let conn = pool.acquire().await?;
+        Ok(Self { conn, is_open: false, dialect, clock, audit, wanted, ahead })
+    }
+
+    /// A transaction for writing.
+    async fn begin(pool: &AnyPool, dialect: Dialect, clock: Clock) -> Result<Self, StoreError> {
+        let mut tx = Self::reading(pool, dialect, clock).await?;
+        tx.is_open = true;
+        tx.conn.execute(sqlx::raw_sql(dialect.begin_write())).await?;
+        Ok(tx)
     }
 
     fn conn(&mut self) -> &mut AnyConnection {
-        match &mut self.inner {
-            TxInner::Writing(tx) => tx,
-            TxInner::Reading(conn) => conn,
-        }
+        &mut self.conn
     }
 
     /// The instant now.
@@ -161,16 +176,21 @@ impl Tx {
     async fn commit(mut self) -> Result<(), StoreError> {
         deliveries::flush(&mut self).await?;
         audit::flush(&mut self).await?;
-        match self.inner {
-            TxInner::Writing(tx) => Ok(tx.commit().await?),
-            TxInner::Reading(_) => Ok(()),
-        }
+        self.conn.execute(sqlx::raw_sql("COMMIT")).await?;
+        self.is_open = false;
+        Ok(())
     }
 
-    async fn rollback(self) -> Result<(), StoreError> {
-        match self.inner {
-            TxInner::Writing(tx) => Ok(tx.rollback().await?),
-            TxInner::Reading(_) => Ok(()),
+    async fn rollback(mut self) {
+        // Where it can't be confirmed, the connection is given up with it.
+        self.is_open = self.conn.execute(sqlx::raw_sql("ROLLBACK")).await.is_err();
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.conn.close_on_drop();
         }
     }
 }
@@ -195,6 +215,7 @@ struct Shared {
     clock: Clock,
     readers: AnyPool,
     writer: Option<Writer>,
+    disk: Option<Arc<Disk>>,
     fatal: watch::Sender<bool>,
     commits: watch::Sender<u64>,
 }
@@ -213,14 +234,22 @@ impl Store {
         let (commits, _) = watch::channel(0);
         let shared = match location {
             Location::Sqlite(path) => {
+                disk::check_kind(path)?;
                 let url = sqlite_url(path)?;
                 let writing = sqlite_pool(&url, 1, false).await?;
                 check_sqlite_version(&writing).await?;
                 migrate::run(&writing, Dialect::Sqlite, &clock).await?;
                 let readers = sqlite_pool(&url, 4, true).await?;
-                let writer = Writer::start(writing, clock.clone(), fatal.clone(), commits.clone());
-                let writer = Some(writer);
-                Shared { dialect: Dialect::Sqlite, clock, readers, writer, fatal, commits }
+                let disk = Arc::new(Disk::of(path)?);
+                let writer = Writer::start(
+                    writing,
+                    clock.clone(),
+                    Arc::clone(&disk),
+                    fatal.clone(),
+                    commits.clone(),
+                );
+                let (writer, disk) = (Some(writer), Some(disk));
+                Shared { dialect: Dialect::Sqlite, clock, readers, writer, disk, fatal, commits }
             }
             Location::Postgres(url) => {
                 let pool = postgres_pool(url).await?;
@@ -230,6 +259,7 @@ impl Store {
                     clock,
                     readers: pool,
                     writer: None,
+                    disk: None,
                     fatal,
                     commits,
                 }
@@ -258,9 +288,7 @@ impl Store {
     ///
     /// See [`StoreError`].
     pub async fn read(&self) -> Result<Tx, StoreError> {
-        let conn = self.shared.readers.acquire().await?;
-        let inner = TxInner::Reading(conn);
-        Ok(Tx::new(inner, self.shared.dialect, self.shared.clock.clone()))
+        Tx::reading(&self.shared.readers, self.shared.dialect, self.shared.clock.clone()).await
     }
 
     /// Commits `write`. It goes on when the caller stops waiting.
@@ -281,20 +309,27 @@ impl Store {
         let mut tries = 0;
         loop {
             tries += 1;
-            let result = async {
-                let begin = self.shared.dialect.begin_write();
-                let inner = TxInner::Writing(self.shared.readers.begin_with(begin).await?);
-                let mut tx = Tx::new(inner, self.shared.dialect, self.shared.clock.clone());
-                let out = write.run(&mut tx).await?;
-                tx.commit().await?;
-                self.shared.commits.send_modify(|count| *count += 1);
-                Ok(out)
-            };
-            match result.await {
+            match self.try_alone(write).await {
                 Err(error) if tries < 4 && StoreError::is_transient(&error) => {
                     tokio::time::sleep(Duration::from_millis(5 << tries)).await;
                 }
                 result => return result,
+            }
+        }
+    }
+
+    async fn try_alone<W: Write>(&self, write: &W) -> Result<W::Out, StoreError> {
+        let (pool, dialect) = (&self.shared.readers, self.shared.dialect);
+        let mut tx = Tx::begin(pool, dialect, self.shared.clock.clone()).await?;
+        match write.run(&mut tx).await {
+            Ok(out) => {
+                tx.commit().await?;
+                self.shared.commits.send_modify(|count| *count += 1);
+                Ok(out)
+            }
+            Err(error) => {
+                tx.rollback().await;
+                Err(error)
             }
         }
     }
@@ -311,6 +346,41 @@ impl Store {
         if fatal.wait_for(|is| *is).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Looks after the disk under a SQLite file; for the one process that serves
+    /// it, at its start and again and again. Keeps a reserve that is given up
+    /// when the disk is full, and stops the process when the file is no longer
+    /// the one that was opened: what is written to a removed file is lost.
+    pub fn look_after_disk(&self) {
+        let Some(disk) = &self.shared.disk else { return };
+        disk.keep_reserve();
+        if !disk.is_same_file() && !*self.shared.fatal.borrow() {
+            tracing::error!("The database file was removed or replaced; stopping");
+            self.shared.fatal.send_replace(true);
+        }
+    }
+
+    /// Whether the disk was full and nothing new should be begun: what is left
+    /// is for decisions.
+    pub fn is_disk_full(&self) -> bool {
+        self.shared.disk.as_ref().is_some_and(|disk| disk.is_full())
+    }
+
+    /// What is wrong with the structure of the database file; nothing if it is
+    /// sound or no file.
+    ///
+    /// # Errors
+    ///
+    /// See [`StoreError`].
+    pub async fn check_structure(&self) -> Result<Option<String>, StoreError> {
+        if self.shared.dialect == Dialect::Postgres {
+            return Ok(None);
+        }
+        let mut tx = self.read().await?;
+        let found: String =
+            sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(tx.conn()).await?;
+        Ok((found != "ok").then_some(found))
     }
 
     /// Writes that wait for their commit at the moment.

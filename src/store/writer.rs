@@ -1,6 +1,7 @@
 //! SQLite's one writer: commits waiting writes together.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -11,7 +12,8 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::ids::RequestId;
 use crate::store::dialect::Dialect;
-use crate::store::{StoreError, Tx, TxInner, Write, requests};
+use crate::store::disk::Disk;
+use crate::store::{StoreError, Tx, Write, requests};
 
 /// Writes that may wait at the same time; more have to wait before the queue.
 const QUEUE: usize = 1024;
@@ -28,12 +30,13 @@ impl Writer {
     pub(super) fn start(
         pool: AnyPool,
         clock: Clock,
+        disk: Arc<Disk>,
         fatal: watch::Sender<bool>,
         commits: watch::Sender<u64>,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let weak = sender.downgrade();
-        let task = tokio::spawn(Loop { pool, clock, fatal, commits, receiver }.run());
+        let task = tokio::spawn(Loop { pool, clock, disk, fatal, commits, receiver }.run());
         Self { queue: Mutex::new(Some(sender)), sender: weak, task: Mutex::new(Some(task)) }
     }
 
@@ -95,6 +98,7 @@ impl<W: Write> Queued for Entry<W> {
 struct Loop {
     pool: AnyPool,
     clock: Clock,
+    disk: Arc<Disk>,
     fatal: watch::Sender<bool>,
     commits: watch::Sender<u64>,
     receiver: mpsc::Receiver<Box<dyn Queued>>,
@@ -113,7 +117,10 @@ impl Loop {
     }
 
     async fn commit(&self, mut group: Vec<Box<dyn Queued>>) {
-        let result = self.try_together(&mut group).await;
+        let mut result = self.try_together(&mut group).await;
+        if result.as_ref().is_err_and(StoreError::is_disk_full) && self.disk.give_up_reserve() {
+            result = self.try_together(&mut group).await;
+        }
         if result.is_ok() || group.len() == 1 {
             for queued in group {
                 queued.finish(self.watched(result.clone()));
@@ -127,15 +134,14 @@ impl Loop {
     }
 
     async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
-        let inner = TxInner::Writing(self.pool.begin_with(Dialect::Sqlite.begin_write()).await?);
-        let mut tx = Tx::new(inner, Dialect::Sqlite, self.clock.clone());
+        let mut tx = Tx::begin(&self.pool, Dialect::Sqlite, self.clock.clone()).await?;
         let ids: Vec<RequestId> = group.iter().filter_map(|queued| queued.reads()).collect();
         if ids.len() > 1 {
             requests::read_ahead(&mut tx, &ids).await?;
         }
         for queued in group {
             if let Err(error) = queued.run(&mut tx).await {
-                tx.rollback().await?;
+                tx.rollback().await;
                 return Err(error);
             }
         }

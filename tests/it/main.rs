@@ -16,6 +16,7 @@ mod cards;
 mod console;
 mod crash;
 mod decisions;
+mod disk_full;
 mod explain;
 mod operations;
 mod reading;

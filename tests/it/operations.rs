@@ -225,6 +225,25 @@ fn the_audit_can_be_exported_and_verified_and_tampering_ends_with_one() {
         }
     }
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
+
+    let anchor = home.run(&["audit", "anchor"]).out;
+    assert_eq!(
+        anchor.trim(),
+        format!("{} {}", lines.len(), lines.last().unwrap()["hash"].as_str().unwrap())
+    );
+    let verify = |name: &str, text: &str| {
+        let file = home.dir.path().join(name).display().to_string();
+        std::fs::write(&file, text).unwrap();
+        home.run(&["audit", "verify", "--anchor", &file])
+    };
+    assert_eq!(verify("anchor", &anchor).code, 0);
+    let cut = verify("later", &anchor.replacen(char::is_numeric, "9", 1));
+    assert!(cut.code == 1 && cut.out.contains("missing"), "a chain without its end: {}", cut.out);
+    let other = verify("other", "1 0000");
+    assert!(other.code == 1 && other.out.contains("row 1"), "{}", other.out);
+    assert_eq!(verify("empty", "\n").code, 1);
+    assert_eq!(verify("nonsense", "one two").code, 1);
+
     tamper(&home.dir.path().join("sayso.db"));
     assert_eq!(home.run(&["audit", "verify"]).code, 1);
 }
