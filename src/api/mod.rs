@@ -52,7 +52,7 @@ pub struct Api {
 #[openapi(
     info(title = "Sayso", description = "Nothing runs without your say-so."),
     paths(
-        requests::create_request,
+        requests::create::create_request,
         requests::list_requests,
         requests::get_request,
         requests::cancel_request,

@@ -5,18 +5,18 @@
 //! that must be true with it: the audit row, what the cards have to show, what
 //! is owed to the agent. First writer wins; the loser is told who won.
 
+mod attempt;
 pub mod authority;
 mod open;
 
-use std::time::Duration;
-
+pub use attempt::{Actor, Attempt, Means, Policy, Ruling, Verdict};
 pub use open::{Deadline, NewRequest, OpenError, Opened, Opening, open};
 
 use crate::decisions::authority::Objection;
 use crate::display::make_safe;
-use crate::ids::{BindingId, PrincipalId, RequestId};
-use crate::requests::status::{Status, Transition, TransitionError};
-use crate::requests::{Answer, Content, Outcome, Request, Risk, Shown};
+use crate::ids::RequestId;
+use crate::requests::status::{Status, TransitionError};
+use crate::requests::{Content, Outcome, Request, Shown};
 use crate::resolvers;
 use crate::store::requests::Closing;
 use crate::store::{self, StoreError, Tx, audit, deliveries};
@@ -24,144 +24,6 @@ use crate::store::{self, StoreError, Tx, audit, deliveries};
 /// Characters of exact text that every surface could show; a longer text has to
 /// be opened before it can be approved, even where no card stands yet.
 pub const WHOLE_CHARS: usize = 4_000;
-
-/// What a person says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Yes.
-    Approve,
-    /// No.
-    Deny {
-        /// Why not, in their words.
-        reason: Option<String>,
-    },
-    /// An answer.
-    Answer(Answer),
-    /// No answer.
-    Skip,
-}
-
-impl Verdict {
-    fn transition(&self) -> Transition {
-        match self {
-            Self::Approve => Transition::Approve,
-            Self::Deny { .. } => Transition::Deny,
-            Self::Answer(_) => Transition::Answer,
-            Self::Skip => Transition::Skip,
-        }
-    }
-
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Deny { .. } => "deny",
-            Self::Answer(_) => "answer",
-            Self::Skip => "skip",
-        }
-    }
-}
-
-/// How they said it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
-    /// A button.
-    Tap,
-    /// An emoji on the card.
-    Reaction,
-    /// The request's code.
-    Code,
-    /// A reply to the card.
-    Quote,
-    /// Words alone.
-    BareText,
-    /// The operator's keyboard, in the name of the guardian.
-    Keyboard,
-}
-
-impl Means {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Tap => "tap",
-            Self::Reaction => "reaction",
-            Self::Code => "code",
-            Self::Quote => "reply",
-            Self::BareText => "words",
-            Self::Keyboard => "keyboard",
-        }
-    }
-}
-
-/// What the operator allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    /// Up to which risk an emoji may approve.
-    pub reaction_max_risk: Risk,
-    /// Up to which risk bare words may approve.
-    pub bare_text_max_risk: Risk,
-    /// How many live requests a guardian may have.
-    pub max_open: u32,
-    /// How long an approval waits unless it says otherwise.
-    pub ttl: Duration,
-    /// How long a question waits unless it says otherwise.
-    pub question_ttl: Duration,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            reaction_max_risk: Risk::Medium,
-            bare_text_max_risk: Risk::Medium,
-            max_open: 50,
-            ttl: Duration::from_mins(15),
-            question_ttl: Duration::from_mins(30),
-        }
-    }
-}
-
-/// Who decides, and through what they are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Actor {
-    /// The person.
-    pub principal: PrincipalId,
-    /// Their name.
-    pub name: String,
-    /// The account that they used; `None` at the operator's keyboard.
-    pub binding: Option<BindingId>,
-    /// Where.
-    pub channel: String,
-}
-
-/// One attempt to decide.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    /// Which request.
-    pub request: RequestId,
-    /// The revision that was shown, where the surface knows it.
-    pub revision: Option<i64>,
-    /// What is said.
-    pub verdict: Verdict,
-    /// How.
-    pub means: Means,
-}
-
-/// What came of an attempt.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ruling {
-    /// It is the decision.
-    Applied(Request),
-    /// Another decision or a cancellation was first; this is how it stands.
-    AlreadyDecided(Request),
-    /// The deadline has passed.
-    Expired(Request),
-    /// Not this person's to decide. Says nothing about the request.
-    NotPermitted,
-    /// Nobody can decide it, and that is our fault: its guardian is gone.
-    NotDecidable(Request),
-    /// The person may decide, but not like this; nothing changed.
-    WrongAction(Request, Objection),
-    /// There is no such request.
-    NotFound,
-}
 
 /// Decides a request, if `actor` may and nobody was first.
 ///

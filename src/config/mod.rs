@@ -1,68 +1,28 @@
 //! Settings: a file, and the environment over it. Whatever can't be used is
 //! refused with the name of the setting and what would be right.
 
+mod names;
+mod sources;
+mod values;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use toml::Value;
+pub use sources::Sources;
 
+use crate::config::names::FUTURE;
+use crate::config::sources::{
+    default_data_dir, find_file, from_env, from_file, resolve_secret_files,
+};
+use crate::config::values::{Values, bad, parse_http_url, text};
 use crate::decisions::Policy;
-use crate::requests::Risk;
 use crate::store::Location;
 
 /// Every setting, with its default and a sentence on it; what `deploy` ships.
-pub const DEFAULTS: &str = include_str!("../deploy/sayso.default.toml");
-
-/// Every known setting. `[agents.NAME]` stands apart: its names are free.
-const KEYS: &[&str] = &[
-    "data_dir",
-    "server.listen",
-    "server.public_url",
-    "server.allowed_hosts",
-    "database.url",
-    "database.listen_url",
-    "telegram.token",
-    "telegram.mode",
-    "telegram.webhook_secret",
-    "telegram.api_url",
-    "slack.bot_token",
-    "slack.app_token",
-    "slack.mode",
-    "slack.signing_secret",
-    "slack.api_url",
-    "console.enabled",
-    "requests.ttl",
-    "requests.question_ttl",
-    "requests.max_open_per_guardian",
-    "policy.reaction_max_risk",
-    "policy.bare_text_max_risk",
-    "model.base_url",
-    "model.api_key",
-    "model.model",
-    "webhooks.allow_nets",
-    "log.level",
-    "log.format",
-];
-
-/// Settings whose value may stand in a file of its own, named by `…_file`.
-const SECRETS: &[&str] = &[
-    "database.url",
-    "database.listen_url",
-    "telegram.token",
-    "telegram.webhook_secret",
-    "slack.bot_token",
-    "slack.app_token",
-    "slack.signing_secret",
-    "model.api_key",
-];
-
-const AGENT_KEYS: &[&str] = &["kind", "url", "secret", "secret_file", "triggers", "default"];
-
-/// Settings of parts that this version does not have yet.
-const FUTURE: &[&str] = &["telegram.token", "slack.bot_token", "slack.app_token", "model.base_url"];
+pub const DEFAULTS: &str = include_str!("../../deploy/sayso.default.toml");
 
 /// A setting can't be used; nothing was started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,25 +65,6 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What the operator should know.
     pub notes: Vec<String>,
-}
-
-/// Where settings come from.
-#[derive(Debug, Clone, Default)]
-pub struct Sources {
-    /// `--config`.
-    pub file: Option<PathBuf>,
-    /// The environment.
-    pub env: Vec<(String, String)>,
-    /// The directory of the process.
-    pub current_dir: PathBuf,
-}
-
-impl Sources {
-    /// The process's own.
-    pub fn of_process(file: Option<PathBuf>) -> Self {
-        let current_dir = std::env::current_dir().unwrap_or_default();
-        Self { file, env: std::env::vars().collect(), current_dir }
-    }
 }
 
 impl Config {
@@ -236,199 +177,10 @@ fn location(url: &str, data_dir: &Path) -> Result<Location, ConfigError> {
     Ok(Location::Sqlite(data_dir.join(path)))
 }
 
-struct Values(BTreeMap<String, Value>);
-
-impl Values {
-    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
-        self.0.get(key).map(|value| text(key, value)).transpose()
-    }
-
-    fn list(&self, key: &str) -> Result<Vec<String>, ConfigError> {
-        match self.0.get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::String(list)) => Ok(list
-                .split(',')
-                .map(|item| item.trim().to_owned())
-                .filter(|item| !item.is_empty())
-                .collect()),
-            Some(Value::Array(items)) => items.iter().map(|item| text(key, item)).collect(),
-            Some(other) => Err(bad(key, &other.to_string(), "a list of texts")),
-        }
-    }
-
-    fn flag(&self, key: &str, default: bool) -> Result<bool, ConfigError> {
-        match self.0.get(key) {
-            None => Ok(default),
-            Some(Value::Boolean(flag)) => Ok(*flag),
-            Some(Value::String(word)) if word == "true" => Ok(true),
-            Some(Value::String(word)) if word == "false" => Ok(false),
-            Some(other) => Err(bad(key, &other.to_string(), "true or false")),
-        }
-    }
-
-    fn number(&self, key: &str, default: u32) -> Result<u32, ConfigError> {
-        let Some(value) = self.0.get(key) else { return Ok(default) };
-        let number = match value {
-            Value::Integer(number) => u32::try_from(*number).ok(),
-            Value::String(digits) => digits.parse().ok(),
-            _ => None,
-        };
-        number
-            .filter(|n| *n > 0)
-            .ok_or_else(|| bad(key, &value.to_string(), "a whole number of at least 1"))
-    }
-
-    fn duration(&self, key: &str, default: Duration) -> Result<Duration, ConfigError> {
-        let Some(written) = self.text(key)? else { return Ok(default) };
-        let longest = Duration::from_hours(7 * 24);
-        humantime::parse_duration(&written)
-            .ok()
-            .filter(|d| *d >= Duration::from_secs(1) && *d <= longest)
-            .ok_or_else(|| bad(key, &written, "a duration from 1s to 7d, like 15m"))
-    }
-
-    fn risk(&self, key: &str) -> Result<Risk, ConfigError> {
-        let Some(word) = self.text(key)? else { return Ok(Risk::Medium) };
-        word.parse().map_err(|()| bad(key, &word, "low, medium or high"))
-    }
-}
-
-fn bad(key: &str, value: &str, wanted: &str) -> ConfigError {
-    // A wrong value of a secret must not be printed either.
-    let shown = if SECRETS.contains(&key) { "the value" } else { &format!("`{value}`") };
-    ConfigError(format!("{key}: {shown} is not {wanted}"))
-}
-
-fn text(key: &str, value: &Value) -> Result<String, ConfigError> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        other => Err(bad(key, &other.to_string(), "a text in quotes")),
-    }
-}
-
-fn parse_http_url(key: &str, text: &str) -> Result<url::Url, ConfigError> {
-    url::Url::parse(text)
-        .ok()
-        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .ok_or_else(|| bad(key, text, "a URL like https://gate.example"))
-}
-
-fn default_data_dir() -> Result<PathBuf, ConfigError> {
-    directories::ProjectDirs::from("", "", "sayso")
-        .map(|dirs| dirs.data_dir().to_owned())
-        .ok_or_else(|| ConfigError("data_dir: there is no home directory; set it".to_owned()))
-}
-
-fn find_file(sources: &Sources, data_dir: &Path) -> Result<Option<PathBuf>, ConfigError> {
-    if let Some(file) = &sources.file {
-        let path = sources.current_dir.join(file);
-        if path.is_file() {
-            return Ok(Some(path));
-        }
-        return Err(ConfigError(format!("there is no configuration file {}", path.display())));
-    }
-    let candidates = [sources.current_dir.join("sayso.toml"), data_dir.join("sayso.toml")];
-    Ok(candidates.into_iter().find(|path| path.is_file()))
-}
-
-fn from_file(path: &Path) -> Result<BTreeMap<String, Value>, ConfigError> {
-    let at = path.display();
-    let written = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError(format!("{at} can't be read: {error}")))?;
-    let table: toml::Table = written.parse().map_err(|error: toml::de::Error| {
-        // The message only: the excerpt may hold a secret.
-        ConfigError(format!("{at} is no TOML: {}", error.message()))
-    })?;
-    let mut values = BTreeMap::new();
-    for (section, value) in table {
-        match value {
-            Value::Table(agents) if section == "agents" => check_agents(agents)?,
-            Value::Table(keys) => {
-                for (key, value) in keys {
-                    let key = format!("{section}.{key}");
-                    check_key(&key, &key)?;
-                    values.insert(key, value);
-                }
-            }
-            value => {
-                check_key(&section, &section)?;
-                values.insert(section, value);
-            }
-        }
-    }
-    Ok(values)
-}
-
-fn check_agents(agents: toml::Table) -> Result<(), ConfigError> {
-    for (name, entry) in agents {
-        let Value::Table(keys) = entry else {
-            return Err(ConfigError(format!("agents.{name}: it must be a section")));
-        };
-        if let Some(unknown) = keys.keys().find(|key| !AGENT_KEYS.contains(&key.as_str())) {
-            return Err(unknown_key(&format!("agents.{name}.{unknown}"), unknown, AGENT_KEYS));
-        }
-    }
-    Ok(())
-}
-
-fn from_env(env: &[(String, String)]) -> Result<BTreeMap<String, Value>, ConfigError> {
-    let mut values = BTreeMap::new();
-    for (name, value) in env {
-        let Some(rest) = name.strip_prefix("SAYSO_") else { continue };
-        let key = rest.to_lowercase().replacen("__", ".", 1);
-        // A name without a section may be anybody's, unless it is nearly ours.
-        let is_ours = key.contains('.') || strsim::jaro_winkler(&key, "data_dir") > 0.85;
-        if !is_ours {
-            continue;
-        }
-        check_key(name, &key)?;
-        values.insert(key, Value::String(value.clone()));
-    }
-    Ok(values)
-}
-
-fn check_key(written: &str, key: &str) -> Result<(), ConfigError> {
-    let secret = key.strip_suffix("_file").filter(|base| SECRETS.contains(base));
-    if KEYS.contains(&key) || secret.is_some() {
-        return Ok(());
-    }
-    Err(unknown_key(written, key, KEYS))
-}
-
-fn unknown_key(written: &str, key: &str, known: &[&str]) -> ConfigError {
-    let nearest = known
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(a, key).total_cmp(&strsim::jaro_winkler(b, key)));
-    let nearest = nearest.copied().unwrap_or_default();
-    let hint = if written.starts_with("SAYSO_") {
-        format!("SAYSO_{}", nearest.replace('.', "__").to_uppercase())
-    } else {
-        nearest.to_owned()
-    };
-    ConfigError(format!("{written}: there is no such setting; the nearest is {hint}"))
-}
-
-fn resolve_secret_files(
-    values: &mut BTreeMap<String, Value>,
-    sources: &Sources,
-) -> Result<(), ConfigError> {
-    for base in SECRETS {
-        let Some(value) = values.remove(&format!("{base}_file")) else { continue };
-        let key = format!("{base}_file");
-        if values.contains_key(*base) {
-            return Err(ConfigError(format!("{base} and {key} are both set")));
-        }
-        let path = sources.current_dir.join(text(&key, &value)?);
-        let secret = std::fs::read_to_string(&path)
-            .map_err(|error| ConfigError(format!("{key}: {} {error}", path.display())))?;
-        values.insert((*base).to_owned(), Value::String(secret.trim_end().to_owned()));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::names::KEYS;
 
     fn load(file: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let dir = tempfile::tempdir().unwrap();

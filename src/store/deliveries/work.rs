@@ -1,0 +1,215 @@
+//! The work on cards: what they should show, who is at it, what came of it.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::ids::{BindingId, DeliveryId, RequestId};
+use crate::store::deliveries::row::{Row, all};
+use crate::store::deliveries::{Delivery, State};
+use crate::store::dialect::with_skip_locked;
+use crate::store::{StoreError, Tx};
+
+/// How long one attempt may take before another worker tries.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// Makes every card of the request show its current version, however late it is
+/// sent; one that never arrived anywhere has nothing to show. It becomes so
+/// together with what else the transaction changes, just before its commit.
+pub fn want(tx: &mut Tx, request: RequestId) {
+    tx.wanted.push(request);
+}
+
+/// Requests of one statement at most; of a smaller number the last is named
+/// again until there are a power of two, so that there are few different
+/// statements to keep prepared.
+const WANTED: usize = 64;
+
+/// Writes down what [`want`] asked for.
+pub(in crate::store) async fn flush(tx: &mut Tx) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    let wanted = std::mem::take(&mut tx.wanted);
+    for requests in wanted.chunks(WANTED) {
+        let Some(last) = requests.last() else { continue };
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(want_sql(requests.len()))).bind(now);
+        for id in requests {
+            query = query.bind(id.to_string());
+        }
+        for _ in requests.len()..requests.len().next_power_of_two() {
+            query = query.bind(last.to_string());
+        }
+        query.execute(tx.conn()).await?;
+    }
+    Ok(())
+}
+
+fn want_sql(requests: usize) -> String {
+    let places: Vec<String> =
+        (2..2 + requests.next_power_of_two()).map(|place| format!("${place}")).collect();
+    format!(
+        "UPDATE deliveries
+            SET desired_version = (SELECT r.version FROM requests r WHERE r.id = request),
+                attempts = 0, next_at = $1
+          WHERE request IN ({})
+            AND desired_version < (SELECT r.version FROM requests r WHERE r.id = request)
+            AND NOT (state = 'failed' AND message IS NULL)",
+        places.join(", ")
+    )
+}
+
+/// Claims up to `limit` deliveries of a channel that don't show what they should. Cards that
+/// have to lose their buttons come before new ones.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn claim_due(
+    tx: &mut Tx,
+    channel: &str,
+    limit: i64,
+) -> Result<Vec<Delivery>, StoreError> {
+    let now = tx.now();
+    let sql = with_skip_locked!(
+        tx.dialect,
+        "UPDATE deliveries
+            SET lease_until = $2, fence = fence + 1, attempts = attempts + 1,
+                state = CASE WHEN message IS NULL THEN 'sending' ELSE state END
+          WHERE id IN (SELECT id
+                         FROM deliveries
+                        WHERE shown_version < desired_version AND next_at <= $1
+                          AND lease_until <= $1 AND channel = $3
+                        ORDER BY CASE WHEN message IS NULL THEN 1 ELSE 0 END, next_at
+                        LIMIT $4 ",
+        ")
+         RETURNING id, request, binding, channel, address, message, state, shown_version,
+                   desired_version, is_whole, sent_at, seen_at, opened_at, detail, attempts, fence"
+    );
+    let rows: Vec<Row> = sqlx::query_as(sql)
+        .bind(now.micros())
+        .bind(now.plus(LEASE).micros())
+        .bind(channel.to_owned())
+        .bind(limit)
+        .fetch_all(tx.conn())
+        .await?;
+    all(rows)
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The fence of the claim.
+    pub fence: i64,
+    /// How far it got.
+    pub state: State,
+    /// The message, if it is known now.
+    pub message: Option<String>,
+    /// The version that is shown now; `None` when nothing changed.
+    pub shown_version: Option<i64>,
+    /// What is wrong, in words for the operator.
+    pub detail: Option<String>,
+    /// When to try again, if it isn't settled.
+    pub next_at: Timestamp,
+}
+
+/// Records an attempt, unless another worker has claimed the delivery since;
+/// says whether it did.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> {
+    tx.ahead.clear();
+    let now = tx.now().micros();
+    let sent_at = (attempt.state == State::Sent).then_some(now);
+    let done = sqlx::query(
+        "UPDATE deliveries
+            SET state = $3, message = COALESCE($4, message),
+                shown_version = COALESCE($5, shown_version), detail = $6, next_at = $7,
+                lease_until = 0, sent_at = COALESCE(sent_at, $8)
+          WHERE id = $1 AND fence = $2",
+    )
+    .bind(attempt.id.to_string())
+    .bind(attempt.fence)
+    .bind(attempt.state.as_str())
+    .bind(attempt.message.clone())
+    .bind(attempt.shown_version)
+    .bind(attempt.detail.clone())
+    .bind(attempt.next_at.micros())
+    .bind(sent_at)
+    .execute(tx.conn())
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Tries the failed cards of live requests at this binding again.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn revive(tx: &mut Tx, binding: BindingId) -> Result<u64, StoreError> {
+    let now = tx.now().micros();
+    let done = sqlx::query(
+        "UPDATE deliveries
+            SET state = 'queued', detail = NULL, attempts = 0, next_at = $2
+          WHERE binding = $1 AND state = 'failed'
+            AND request IN (SELECT id FROM requests WHERE status = 'pending')",
+    )
+    .bind(binding.to_string())
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Numbers for the metrics: cards that don't show what they should, and how
+/// many microseconds the oldest of them has waited.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
+    let now = tx.now().micros();
+    let row: (i64, Option<i64>) = sqlx::query_as(
+        "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE shown_version < desired_version AND state <> 'failed'",
+    )
+    .fetch_one(tx.conn())
+    .await?;
+    Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
+}
+
+/// Whether any delivery of a channel is due.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn is_any_due(tx: &mut Tx, channel: &str) -> Result<bool, StoreError> {
+    let now = tx.now().micros();
+    let due: Option<i64> = sqlx::query_scalar(
+        "SELECT 1
+           FROM deliveries
+          WHERE shown_version < desired_version AND next_at <= $1 AND lease_until <= $1
+            AND channel = $2
+          LIMIT 1",
+    )
+    .bind(now)
+    .bind(channel.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(due.is_some())
+}
+
+/// Frees the edits that a worker was at when its process died; only for whoever
+/// knows that no other process has workers.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn release(tx: &mut Tx) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE deliveries SET lease_until = 0 WHERE lease_until > 0 AND message IS NOT NULL",
+    )
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
