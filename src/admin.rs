@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::decisions::{Ruling, cancel};
+use crate::clock::Timestamp;
+use crate::decisions::{Ruling, cancel, prepare_delivery};
 use crate::ids::{AgentId, BindingId, PrincipalId};
 use crate::people::{Agent, Binding, Principal, check_name};
-use crate::secrets;
 use crate::store::requests::Filter;
-use crate::store::{self, StoreError, Tx, Write, audit};
+use crate::store::{self, StoreError, Tx, Write, audit, strangers};
+use crate::{pairing, secrets};
 
 /// The agent that commands at the keyboard ask as.
 pub const KEYBOARD_AGENT: &str = "cli";
@@ -154,13 +155,93 @@ impl Write for BindGuardian {
             channel: self.channel.clone(),
             realm: self.realm.clone(),
             account: self.account.clone(),
-            address: self.address.clone(),
+            // A private Telegram chat has the id of the person.
+            address: self
+                .address
+                .clone()
+                .or_else(|| (self.channel == "telegram").then(|| self.account.clone())),
             last_seen_at: None,
             trouble: None,
         };
         store::people::bind(tx, &binding).await?;
         note(tx, "guardian.bound", &self.name);
+        show_waiting(tx, &binding).await?;
         Ok(Ok(binding))
+    }
+}
+
+/// Binds the account of somebody who proved by a pairing code that it is theirs;
+/// their name, or `None` when that can't be.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn bind_account(
+    tx: &mut Tx,
+    principal: PrincipalId,
+    account: strangers::Account<'_>,
+    address: &str,
+) -> Result<Option<String>, StoreError> {
+    let strangers::Account { channel, realm, id } = account;
+    let Some(person) = store::people::find(tx, principal).await? else { return Ok(None) };
+    let is_taken = store::people::find_binding(tx, channel, realm, id).await?.is_some();
+    if is_taken || check_account(channel, id).is_err() {
+        return Ok(None);
+    }
+    let binding = Binding {
+        id: BindingId::new(),
+        principal,
+        channel: channel.to_owned(),
+        realm: realm.to_owned(),
+        account: id.to_owned(),
+        address: Some(address.to_owned()),
+        last_seen_at: None,
+        trouble: None,
+    };
+    store::people::bind(tx, &binding).await?;
+    store::people::touch(tx, binding.id).await?;
+    note(tx, "guardian.bound", &person.name);
+    show_waiting(tx, &binding).await?;
+    Ok(Some(person.name))
+}
+
+/// What waits for the person already is shown at a new place too.
+async fn show_waiting(tx: &mut Tx, binding: &Binding) -> Result<(), StoreError> {
+    for id in store::requests::list_pending_of(tx, binding.principal).await? {
+        if let Some(request) = store::requests::find(tx, id).await? {
+            prepare_delivery(tx, &request, binding).await?;
+            store::jobs::again(tx, store::jobs::BROADCAST, id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a pairing code; the person sends it to the bot in a private chat.
+pub struct AddPairing {
+    /// The guardian's name.
+    pub name: String,
+    /// The channel.
+    pub channel: String,
+    /// The hash of the code.
+    pub hash: String,
+}
+
+#[async_trait]
+impl Write for AddPairing {
+    /// When it can't be used any more.
+    type Out = Result<Timestamp, AdminError>;
+
+    async fn run(&self, tx: &mut Tx) -> Result<Self::Out, StoreError> {
+        if !["telegram", "slack"].contains(&self.channel.as_str()) {
+            return Ok(Err(AdminError::Account("the channel must be telegram or slack")));
+        }
+        let Some(person) = store::people::find_by_name(tx, &self.name).await? else {
+            return Ok(Err(AdminError::Unknown("guardian")));
+        };
+        let (id, life) = (person.id, pairing::LIFE);
+        strangers::insert_pairing(tx, &self.hash, id, &self.channel, life).await?;
+        note(tx, "guardian.pairing", &self.name);
+        Ok(Ok(tx.now().plus(life)))
     }
 }
 

@@ -26,8 +26,8 @@ pub struct Pages {
     pub lifecycle: Lifecycle,
     /// The channel's name.
     pub channel: &'static str,
-    /// Characters of exact text that its cards show at once.
-    pub exact_chars: usize,
+    /// UTF-16 code units of exact text that its cards show at once.
+    pub exact_units: usize,
 }
 
 fn failed(error: StoreError) -> DeskError {
@@ -49,7 +49,7 @@ impl Pages {
 
     fn draw(&self, delivery: &Delivery, request: &Request) -> Item {
         let is_opened = delivery.opened_at.is_some();
-        let view = View { exact_chars: self.exact_chars, is_opened };
+        let view = View { exact_units: self.exact_units, is_opened };
         Item {
             message: delivery.id.to_string(),
             at: request.created_at.to_system(),

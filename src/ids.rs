@@ -67,6 +67,11 @@ id_type!(
     "dlv"
 );
 id_type!(
+    /// Words to a person.
+    NoticeId,
+    "ntc"
+);
+id_type!(
     /// A person known to the gateway.
     PrincipalId,
     "prn"

@@ -46,6 +46,7 @@ pub mod display;
 pub mod ids;
 pub mod jobs;
 pub mod lifecycle;
+pub mod pairing;
 pub mod people;
 pub mod requests;
 pub mod resolvers;

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::jobs::fence::Fence;
 use crate::jobs::intake::Intake;
 use crate::jobs::notify::Notifier;
-use crate::jobs::{Bench, TakeUp, deliver, feed, intake, owed, sweep};
+use crate::jobs::{Bench, TakeUp, deliver, feed, intake, owed, speak, sweep};
 use crate::lifecycle::Lifecycle;
 use crate::secrets;
 use crate::store::{Location, Store, logins};
@@ -92,11 +92,11 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
     let metrics = Arc::new(Metrics::default());
     let fence = Fence::new(&config.allow_nets)?;
     let inbox = Arc::new(Intake::new(store.clone(), wakeups.clone()));
-    let (channels, pages) = channels(config, &store, &wakeups, &lifecycle, &inbox);
+    let outlets = outlets(config, &store, &wakeups, &lifecycle, &inbox)?;
     let bench = Bench {
         store: store.clone(),
         wakeups: wakeups.clone(),
-        channels: channels.into(),
+        channels: outlets.channels.into(),
         metrics: Arc::clone(&metrics),
         lifecycle: lifecycle.clone(),
     };
@@ -110,7 +110,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
         lifecycle: lifecycle.clone(),
         hosts: hosts(config, address).into(),
     };
-    let server = api::server::serve(listener, api::router(api, pages), lifecycle.clone());
+    let server = api::server::serve(listener, api::router(api, outlets.routes), lifecycle.clone());
     lifecycle.spawn("http", server);
     Ok(Gateway { address, lifecycle, store, lock })
 }
@@ -125,49 +125,127 @@ fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Inta
         let (channel, inbox) = (Arc::clone(channel), Arc::clone(inbox));
         let stop = lifecycle.clone();
         lifecycle.spawn("deliver", deliver::run(bench.clone(), Arc::clone(&channel)));
+        if channel.capacity().speaks {
+            lifecycle.spawn("speak", speak::run(bench.clone(), Arc::clone(&channel)));
+        }
         lifecycle.spawn("listen", async move {
             tokio::select! {
-                () = channel.listen(inbox) => {}
-                () = stop.stopping() => {}
+                () = channel.listen(Arc::clone(&inbox) as _) => {}
+                () = stop.stopping() => inbox.leave().await,
             }
         });
     }
 }
 
+/// The channels that run, and what they serve.
+#[derive(Default)]
+struct Outlets {
+    channels: Vec<Arc<dyn Channel>>,
+    routes: Option<axum::Router>,
+}
+
+#[cfg_attr(
+    not(any(feature = "console", feature = "telegram")),
+    expect(dead_code, reason = "a build without any channel adds none")
+)]
+impl Outlets {
+    fn add(&mut self, channel: Arc<dyn Channel>, routes: Option<axum::Router>) {
+        self.channels.push(channel);
+        let Some(routes) = routes else { return };
+        self.routes = Some(match self.routes.take() {
+            Some(before) => before.merge(routes),
+            None => routes,
+        });
+    }
+}
+
 #[cfg(feature = "console")]
-fn channels(
+fn add_console(
+    outlets: &mut Outlets,
     config: &Config,
     store: &Store,
     wakeups: &Wakeups,
     lifecycle: &Lifecycle,
     inbox: &Arc<Intake>,
-) -> (Vec<Arc<dyn Channel>>, Option<axum::Router>) {
-    if !config.console {
-        return (Vec::new(), None);
-    }
+) {
     let desk = crate::desk::Pages {
         store: store.clone(),
         wakeups: wakeups.clone(),
         lifecycle: lifecycle.clone(),
         channel: sayso_console::NAME,
-        exact_chars: sayso_console::EXACT_CHARS,
+        exact_units: sayso_console::EXACT_UNITS,
     };
     let is_encrypted = config.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
     let inbox = Arc::clone(inbox);
     let console = sayso_console::Console::new(Arc::new(desk), inbox, is_encrypted);
     let pages = console.routes();
-    (vec![Arc::new(console)], Some(pages))
+    outlets.add(Arc::new(console), Some(pages));
 }
 
-#[cfg(not(feature = "console"))]
-fn channels(
-    _: &Config,
-    _: &Store,
-    _: &Wakeups,
-    _: &Lifecycle,
-    _: &Arc<Intake>,
-) -> (Vec<Arc<dyn Channel>>, Option<axum::Router>) {
-    (Vec::new(), None)
+/// The Telegram channel of these settings.
+#[cfg(feature = "telegram")]
+fn telegram(config: &Config) -> anyhow::Result<Option<sayso_telegram::Telegram>> {
+    use sayso_telegram::{Mode, Telegram, WEBHOOK_PATH};
+    let Some(settings) = &config.telegram else { return Ok(None) };
+    let mode = match &settings.webhook_secret {
+        None => Mode::Poll,
+        Some(secret) => {
+            let url = format!("{}{WEBHOOK_PATH}", config.base_url());
+            Mode::Webhook { url: url.parse()?, secret: secret.clone() }
+        }
+    };
+    Ok(Some(Telegram::new(&settings.token, settings.api_url.clone(), mode)?))
+}
+
+#[cfg_attr(
+    not(any(feature = "console", feature = "telegram")),
+    expect(
+        unused_variables,
+        unused_mut,
+        clippy::unnecessary_wraps,
+        reason = "nothing is built in"
+    )
+)]
+fn outlets(
+    config: &Config,
+    store: &Store,
+    wakeups: &Wakeups,
+    lifecycle: &Lifecycle,
+    inbox: &Arc<Intake>,
+) -> anyhow::Result<Outlets> {
+    let mut outlets = Outlets::default();
+    #[cfg(feature = "console")]
+    if config.console {
+        add_console(&mut outlets, config, store, wakeups, lifecycle, inbox);
+    }
+    #[cfg(feature = "telegram")]
+    if let Some(telegram) = telegram(config)? {
+        let inbox: Arc<dyn sayso_channel::Inbox> = Arc::clone(inbox) as _;
+        let routes = telegram.routes(inbox);
+        outlets.add(Arc::new(telegram), routes);
+    }
+    Ok(outlets)
+}
+
+/// Asks each platform in the settings whether everything is in place.
+pub async fn probe(config: &Config) -> Vec<(&'static str, sayso_channel::Health)> {
+    #[cfg_attr(not(feature = "telegram"), expect(unused_mut, reason = "nothing is built in"))]
+    let mut found = Vec::new();
+    #[cfg(feature = "telegram")]
+    match telegram(config) {
+        Ok(None) => {}
+        Ok(Some(telegram)) => found.push((telegram.name(), telegram.probe().await)),
+        Err(error) => {
+            let health = sayso_channel::Health { is_up: false, detail: format!("{error:#}") };
+            found.push((sayso_telegram::NAME, health));
+        }
+    }
+    #[cfg(not(feature = "telegram"))]
+    if config.telegram.is_some() {
+        let detail = "this build has no Telegram".to_owned();
+        found.push(("telegram", sayso_channel::Health { is_up: false, detail }));
+    }
+    found
 }
 
 /// What typing `text` into the console of an account would store; nothing in a

@@ -19,6 +19,34 @@ pub const NOT_PERMITTED: &str = "Only the person this request is for can answer 
 /// To a press on something we don't know.
 pub const UNKNOWN_BUTTON: &str = "This button belongs to nothing that still exists.";
 
+/// To somebody who is not known, at most once a day.
+pub const STRANGER: &str =
+    "This is a private gateway. If you should be let in, ask whoever runs it for a pairing code.";
+
+/// To a pairing code that can't be used, whatever the reason.
+pub const NOT_PAIRED: &str =
+    "This code can't be used. Ask whoever runs this gateway for a new one.";
+
+/// To somebody whose account is theirs from now on.
+pub fn paired(name: &str) -> String {
+    format!("Welcome, {name}. What needs your say-so comes to this chat from now on.")
+}
+
+/// To somebody known who greets.
+pub fn known(name: &str) -> String {
+    format!("You are {name} here. What needs your say-so comes to this chat.")
+}
+
+/// How a request ended, for a place that others read.
+pub fn bare(request: &Request) -> String {
+    format!("{}: {}.", request.code, request.status.as_str())
+}
+
+/// How a request ended, for a place where its card is gone.
+pub fn gone(request: &Request) -> String {
+    format!("{} ({}): {}.", request.code, short_title(request), status(request))
+}
+
 /// A number and a noun: `1 secret`, `4,812 more characters`.
 pub fn count(number: usize, noun: &str) -> String {
     let digits = number.to_string();

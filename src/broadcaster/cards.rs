@@ -1,6 +1,6 @@
 //! Request → card, open and closed. Pure; built once, drawn by every channel.
 
-use sayso_channel::text::{head_and_tail, shorten};
+use sayso_channel::text::{Unit, head_and_tail_in, shorten, shorten_in};
 use sayso_channel::{Action as Button, Block, Card, Emphasis, Fact, Tone};
 
 use crate::display::{Safe, make_safe, make_safe_words, mask_member, on_one_line};
@@ -12,8 +12,8 @@ use crate::wording;
 /// What a place can show, and what was asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// Characters of exact text that fit.
-    pub exact_chars: usize,
+    /// UTF-16 code units of exact text and of options that fit.
+    pub exact_units: usize,
     /// Whether the person asked to see everything.
     pub is_opened: bool,
 }
@@ -31,20 +31,26 @@ pub struct Drawn {
 pub fn draw(request: &Request, view: View) -> Drawn {
     let mut painter = Painter::default();
     let mut exact = exact_parts(request, &mut painter);
-    let total: usize = exact.iter().map(Part::chars).sum();
-    let is_whole = view.is_opened || total <= view.exact_chars;
+    let labels = request.content.options.iter();
+    let mut items: Vec<String> = labels.map(|o| painter.words(&o.label)).collect();
+    let of_items: usize = items.iter().map(|item| Unit::Utf16.len(item) + 8).sum();
+    let total = exact.iter().map(Part::units).sum::<usize>() + of_items;
+    let is_whole = view.is_opened || total <= view.exact_units;
     if !is_whole {
-        let share = (view.exact_chars / exact.len().max(1)).max(80);
-        for part in &mut exact {
-            part.cut(share);
+        // Options are what is chosen from: they may have half of the room.
+        let of_items = of_items.min(view.exact_units / 2);
+        cut(&mut exact, view.exact_units - of_items);
+        let each = of_items / items.len().max(1);
+        for item in &mut items {
+            *item = shorten_in(Unit::Utf16, item, each.saturating_sub(8));
         }
     }
 
     let is_open = request.status == Status::Pending;
+    let actions = if is_open { actions(request, is_whole, &items) } else { Vec::new() };
     let mut blocks: Vec<Block> = exact.into_iter().map(Part::into_block).collect();
-    if !request.content.options.is_empty() {
-        let labels = request.content.options.iter();
-        blocks.push(Block::Items(labels.map(|o| painter.words(&o.label)).collect()));
+    if !items.is_empty() {
+        blocks.push(Block::Items(items));
     }
     if is_open {
         blocks.extend(painter.warnings(request, is_whole).into_iter().map(Block::Warning));
@@ -56,7 +62,7 @@ pub fn draw(request: &Request, view: View) -> Drawn {
         status: wording::status(request),
         tone: tone(request.status),
         blocks,
-        actions: if is_open { actions(request, is_whole) } else { Vec::new() },
+        actions,
         invites_reply: is_open.then(|| wording::invitation(request)).flatten(),
         expires_at: is_open.then(|| request.deadline.to_system()),
         reference: request.code.to_string(),
@@ -73,12 +79,14 @@ struct Part {
 }
 
 impl Part {
-    fn chars(&self) -> usize {
-        self.text.chars().count()
+    /// With its label and what stands around both.
+    fn units(&self) -> usize {
+        Unit::Utf16.len(&self.label) + Unit::Utf16.len(&self.text) + 4
     }
 
     fn cut(&mut self, limit: usize) {
-        if let Some(cut) = head_and_tail(&self.text, limit) {
+        self.label = shorten_in(Unit::Utf16, &self.label, 60);
+        if let Some(cut) = head_and_tail_in(Unit::Utf16, &self.text, limit) {
             let hidden = wording::count(cut.hidden_chars, "more character");
             self.text = format!("{}\n⟦… {hidden} …⟧\n{}", cut.head, cut.tail);
         }
@@ -87,6 +95,27 @@ impl Part {
     fn into_block(self) -> Block {
         let Self { label, text, is_quote } = self;
         if is_quote { Block::Quote { label, text } } else { Block::Exact { label, text } }
+    }
+}
+
+/// Parts that are shown of a text with many, from its beginning and its end.
+const SHOWN_PARTS: usize = 8;
+
+/// Cuts the parts so that they have at most `room` together: of many, those in
+/// the middle are left out and counted; of long ones, their middle.
+fn cut(parts: &mut Vec<Part>, room: usize) {
+    if parts.len() > SHOWN_PARTS {
+        let hidden = parts.len() - SHOWN_PARTS;
+        let tail = parts.split_off(parts.len() - SHOWN_PARTS / 2);
+        parts.truncate(SHOWN_PARTS / 2);
+        let text = format!("⟦… {} …⟧", wording::count(hidden, "more field"));
+        parts.push(Part { label: "…".to_owned(), text, is_quote: false });
+        parts.extend(tail);
+    }
+    // Labels and the marks where something is left out take up to 110.
+    let share = (room / parts.len().max(1)).saturating_sub(110).max(40);
+    for part in parts {
+        part.cut(share);
     }
 }
 
@@ -243,7 +272,7 @@ fn tone(status: Status) -> Tone {
     }
 }
 
-fn actions(request: &Request, is_whole: bool) -> Vec<Button> {
+fn actions(request: &Request, is_whole: bool, items: &[String]) -> Vec<Button> {
     use Emphasis::{Destructive, Primary, Secondary};
     let button = |action: Action, label: &str, emphasis| {
         let callback = Callback { request: request.id, action };
@@ -264,9 +293,8 @@ fn actions(request: &Request, is_whole: bool) -> Vec<Button> {
             buttons.push(button(Action::RejectReason, "Deny with reason", Secondary));
         }
         Kind::Question => {
-            for (index, option) in request.content.options.iter().enumerate() {
-                let label = on_one_line(&make_safe_words(&option.label).text);
-                buttons.push(button(Action::Answer(index), &label, Secondary));
+            for (index, item) in items.iter().enumerate() {
+                buttons.push(button(Action::Answer(index), item, Secondary));
             }
             buttons.push(button(Action::AnswerSkip, "Skip", Secondary));
         }

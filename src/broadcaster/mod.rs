@@ -24,8 +24,8 @@ pub const ATTENDANCE: Duration = Duration::from_hours(24);
 pub struct Outlet {
     /// Its name.
     pub channel: String,
-    /// Characters of exact text that fit on its cards.
-    pub exact_chars: usize,
+    /// UTF-16 code units of exact text that fit on its cards.
+    pub exact_units: usize,
 }
 
 /// Routes a request's deliveries and settles the job that asked for it.
@@ -53,6 +53,10 @@ impl Write for Broadcast {
         }
         let mut is_anywhere = false;
         for delivery in store::deliveries::list_of(tx, request.id).await? {
+            if !is_unrouted(&delivery) {
+                is_anywhere |= delivery.state != State::Failed;
+                continue;
+            }
             let outlet = self.outlets.iter().find(|o| o.channel == delivery.channel);
             let route = match outlet {
                 None => Err(format!("the channel {} is switched off", delivery.channel)),
@@ -60,7 +64,7 @@ impl Write for Broadcast {
                     Err("the private address is not known yet".to_owned())
                 }
                 Some(outlet) => {
-                    let view = View { exact_chars: outlet.exact_chars, is_opened: false };
+                    let view = View { exact_units: outlet.exact_units, is_opened: false };
                     Ok(draw(&request, view).is_whole)
                 }
             };
@@ -81,6 +85,14 @@ impl Write for Broadcast {
         }
         Ok(())
     }
+}
+
+/// Whether it was never said where the delivery goes.
+fn is_unrouted(delivery: &Delivery) -> bool {
+    delivery.state == State::Queued
+        && delivery.message.is_none()
+        && delivery.attempts == 0
+        && delivery.shown_version >= delivery.desired_version
 }
 
 /// How a delivery is told to the agent: one word.

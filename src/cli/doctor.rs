@@ -1,13 +1,20 @@
 //! `doctor`: one line a check, with the remedy.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::broadcaster::ATTENDANCE;
 use crate::cli::Context;
+use crate::clock::Timestamp;
+use crate::people::{Binding, Principal};
 use crate::store::{self, Location, Store};
 use crate::wiring;
+
+/// After so long without a look, nobody reads any more. The longest poll takes
+/// less; a webhook is looked after every five minutes.
+const STALE: Duration = Duration::from_mins(6);
 
 #[derive(Serialize)]
 struct Check {
@@ -85,24 +92,21 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
     if people.is_empty() {
         checks.add("guardians", true, "nobody yet; `sayso serve` adds owner");
     }
+    let probes = wiring::probe(config).await;
+    for (channel, health) in &probes {
+        checks.add(channel, health.is_up, health.detail.clone());
+    }
+    for reader in store::readers::list(&mut tx).await? {
+        let is_configured = probes.iter().any(|(channel, _)| *channel == reader.channel);
+        if is_configured {
+            let (ok, detail) = reading(&reader, now);
+            checks.add(&format!("{} updates", reader.channel), ok, detail);
+        }
+    }
     for person in &people {
         let bindings = store::people::bindings_of(&mut tx, person.id).await?;
-        let is_attended = bindings.iter().any(|b| {
-            b.channel == "console"
-                && config.console
-                && b.last_seen_at.is_some_and(|at| now.since(at) < ATTENDANCE)
-        });
-        let unused: Vec<&str> =
-            bindings.iter().map(|b| b.channel.as_str()).filter(|c| *c != "console").collect();
-        let detail = if is_attended && unused.is_empty() {
-            "reachable in the console".to_owned()
-        } else if is_attended {
-            let unused = unused.join(" and ");
-            format!("reachable in the console; {unused} is bound, but not in this version yet")
-        } else {
-            format!("can't be reached; open the link of `sayso console link --as {}`", person.name)
-        };
-        checks.add(&format!("guardian {}", person.name), is_attended, detail);
+        let (ok, detail) = reach(person, &bindings, config.console, &probes, now);
+        checks.add(&format!("guardian {}", person.name), ok, detail);
     }
     let (_, _, poison) = store::inbox::backlog(&mut tx).await?;
     if poison > 0 {
@@ -118,4 +122,63 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
     };
     checks.add("owed work", !is_late, detail);
     Ok(())
+}
+
+/// How reading a platform's updates goes.
+fn reading(reader: &store::readers::Reader, now: Timestamp) -> (bool, String) {
+    let age = reader.read_at.map(|at| now.since(at));
+    match (&reader.trouble, age) {
+        (Some(trouble), _) => (false, trouble.clone()),
+        (None, Some(age)) if age < STALE => {
+            (true, format!("last looked for updates {} s ago", age.as_secs()))
+        }
+        (None, Some(age)) => {
+            (false, format!("no look for updates for {} s; is a gateway running?", age.as_secs()))
+        }
+        (None, None) => (false, "no updates yet; is a gateway running?".to_owned()),
+    }
+}
+
+/// Where a guardian is reached, and what is in the way elsewhere.
+fn reach(
+    person: &Principal,
+    bindings: &[Binding],
+    has_console: bool,
+    probes: &[(&'static str, sayso_channel::Health)],
+    now: Timestamp,
+) -> (bool, String) {
+    let is_attended = bindings.iter().any(|b| {
+        b.channel == "console"
+            && has_console
+            && b.last_seen_at.is_some_and(|at| now.since(at) < ATTENDANCE)
+    });
+    let mut places: Vec<String> = Vec::new();
+    let mut troubles: Vec<String> = Vec::new();
+    if is_attended {
+        places.push("the console".to_owned());
+    }
+    for binding in bindings.iter().filter(|b| b.channel != "console") {
+        let channel = &binding.channel;
+        match &binding.trouble {
+            _ if !probes.iter().any(|(name, _)| *name == channel.as_str()) => {
+                troubles.push(format!("{channel} is bound but not set up"));
+            }
+            Some(why) => troubles.push(format!("{channel}: {why}")),
+            None if binding.address.is_none() => {
+                troubles.push(format!("{channel}: the person has to write to the bot first"));
+            }
+            None => places.push(channel.clone()),
+        }
+    }
+    let is_reachable = !places.is_empty();
+    let mut detail = if is_reachable {
+        format!("reachable in {}", places.join(" and "))
+    } else {
+        format!("can't be reached; open the link of `sayso console link --as {}`", person.name)
+    };
+    for trouble in &troubles {
+        detail.push_str("; ");
+        detail.push_str(trouble);
+    }
+    (is_reachable, detail)
 }

@@ -241,7 +241,10 @@ async fn decide(
         Err(error) if context.out.json => {
             let reply = Some(error.to_string());
             let outcome = crate::router::Outcome::NotFound;
-            report(context, &Routed { outcome, request: None, status: None, reply });
+            report(
+                context,
+                &Routed { outcome, request: None, status: None, reply, is_needed: false },
+            );
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error),
@@ -345,7 +348,8 @@ pub(super) async fn say(context: &Context, command: Say) -> anyhow::Result<ExitC
     // Held, so that a gateway leaves it to us; if we die, it goes on after a while.
     store.write(Accept { item, hold: true }).await?;
     let policy = context.config.policy;
-    let route = Route { item: id, channel: "console".to_owned(), inbound, policy };
+    let channel = "console".to_owned();
+    let route = Route { item: id, channel, inbound, policy, speaks: false };
     let routed = store.write(route).await?;
     report(context, &routed);
     store.close().await;

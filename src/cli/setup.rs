@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::admin::{AddAgent, AddGuardian, BindGuardian, EnsureOwner, RemoveGuardian, RevokeAgent};
+use crate::admin::{
+    AddAgent, AddGuardian, AddPairing, BindGuardian, EnsureOwner, RemoveGuardian, RevokeAgent,
+};
 use crate::cli::Context;
 use crate::store::{self, logins};
-use crate::wiring;
+use crate::{pairing, wiring};
 
 /// People who decide.
 #[derive(Subcommand)]
@@ -27,6 +29,15 @@ pub(super) enum Guardian {
         /// Cancel the requests that wait for them.
         #[arg(long)]
         force: bool,
+    },
+    /// Print a one-time pairing code, which the person sends to the bot in a
+    /// private chat within ten minutes.
+    Pair {
+        /// The name.
+        name: String,
+        /// telegram or slack.
+        #[arg(long)]
+        channel: String,
     },
     /// Bind an account on a channel by hand, for scripts.
     Bind {
@@ -122,8 +133,23 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
             store.write(RemoveGuardian { name: name.clone(), force }).await??;
             out.result(&json!({ "name": name }), || format!("Removed {name}."));
         }
+        Guardian::Pair { name, channel } => {
+            let code = pairing::random();
+            let hash = pairing::hash(&code);
+            let add = AddPairing { name: name.clone(), channel: channel.clone(), hash };
+            let expires_at = store.write(add).await??;
+            let value = json!({
+                "name": name, "channel": channel, "code": code,
+                "expires_at": expires_at.rfc3339(),
+            });
+            out.result(&value, || {
+                format!(
+                    "{code}\n{name} sends this to the bot in a private chat before {}: /start {code}",
+                    expires_at.readable()
+                )
+            });
+        }
         Guardian::Bind { name, channel, user, team, address } => {
-            let address = address.or_else(|| (channel == "telegram").then(|| user.clone()));
             let bind =
                 BindGuardian { name: name.clone(), channel, realm: team, account: user, address };
             let bound = store.write(bind).await??;

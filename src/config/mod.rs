@@ -55,6 +55,8 @@ pub struct Config {
     pub database: Location,
     /// Whether the web console runs.
     pub console: bool,
+    /// The Telegram bot, if there is one.
+    pub telegram: Option<Telegram>,
     /// What is allowed, and how long things wait.
     pub policy: Policy,
     /// Private networks that callbacks may reach.
@@ -65,6 +67,42 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What the operator should know.
     pub notes: Vec<String>,
+}
+
+/// The settings of the Telegram bot; it holds secrets, so it is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Telegram {
+    /// The bot's token.
+    pub token: String,
+    /// The server that speaks the Bot API.
+    pub api_url: url::Url,
+    /// The secret of the webhook; without it updates are polled.
+    pub webhook_secret: Option<String>,
+}
+
+impl Telegram {
+    fn of(values: &Values, public_url: Option<&url::Url>) -> Result<Option<Self>, ConfigError> {
+        let mode = values.text("telegram.mode")?.unwrap_or_else(|| "poll".to_owned());
+        let api_url = values.text("telegram.api_url")?;
+        let api_url = api_url.as_deref().unwrap_or("https://api.telegram.org");
+        let api_url = parse_http_url("telegram.api_url", api_url)?;
+        let secret = values.text("telegram.webhook_secret")?;
+        let webhook_secret = match mode.as_str() {
+            "poll" => None,
+            "webhook" => {
+                if public_url.is_none_or(|url| url.scheme() != "https") {
+                    let needs = "telegram.mode: a webhook needs server.public_url with https";
+                    return Err(ConfigError(needs.to_owned()));
+                }
+                Some(secret.ok_or_else(|| {
+                    ConfigError("telegram.webhook_secret: a webhook needs one".to_owned())
+                })?)
+            }
+            other => return Err(bad("telegram.mode", other, "poll or webhook")),
+        };
+        let Some(token) = values.text("telegram.token")? else { return Ok(None) };
+        Ok(Some(Self { token, api_url, webhook_secret }))
+    }
 }
 
 impl Config {
@@ -131,7 +169,9 @@ impl Config {
         let notes = unused
             .map(|key| format!("{key} is set, but this version has no such part yet; it is unused"))
             .collect();
+        let telegram = Telegram::of(values, public_url.as_ref())?;
         Ok(Self {
+            telegram,
             database: location(&url, &data_dir)?,
             data_dir,
             file: None,
@@ -225,6 +265,12 @@ mod tests {
             ("[console]\nenabled = \"maybe\"", "true or false"),
             ("[database]\nurl = \"sqlite::memory:\"", "loses every request"),
             ("[log]\nlevel = \"loud\"", "error, warn"),
+            ("[telegram]\nmode = \"push\"", "poll or webhook"),
+            ("[telegram]\ntoken = \"1:a\"\nmode = \"webhook\"", "public_url with https"),
+            (
+                "[server]\npublic_url = \"https://g.example\"\n[telegram]\nmode = \"webhook\"",
+                "webhook_secret",
+            ),
         ] {
             let message = error(file, &[]);
             assert!(message.contains(part), "{file}: {message}");

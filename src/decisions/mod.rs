@@ -10,7 +10,7 @@ pub mod authority;
 mod open;
 
 pub use attempt::{Actor, Attempt, Means, Policy, Ruling, Verdict};
-pub use open::{Deadline, NewRequest, OpenError, Opened, Opening, open};
+pub use open::{Deadline, NewRequest, OpenError, Opened, Opening, open, prepare_delivery};
 
 use crate::decisions::authority::Objection;
 use crate::display::make_safe;
@@ -23,7 +23,7 @@ use crate::store::{self, StoreError, Tx, audit, deliveries};
 
 /// Characters of exact text that every surface could show; a longer text has to
 /// be opened before it can be approved, even where no card stands yet.
-pub const WHOLE_CHARS: usize = 4_000;
+pub const WHOLE_CHARS: usize = 2_400;
 
 /// Decides a request, if `actor` may and nobody was first.
 ///

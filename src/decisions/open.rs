@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::clock::Timestamp;
 use crate::decisions::{Policy, Ruling, cancel, fits_everywhere};
 use crate::ids::{DeliveryId, PrincipalId, RequestId};
-use crate::people::Agent;
+use crate::people::{Agent, Binding};
 use crate::requests::code::Code;
 use crate::requests::status::Status;
 use crate::requests::{Content, Kind, Request, Risk, Shown};
@@ -252,30 +252,42 @@ async fn check_replaced(
 /// an answer can't come before the card it answers. The broadcaster says which
 /// of them can be made.
 async fn prepare_deliveries(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
-    let is_whole = fits_everywhere(&request.content);
     for binding in store::people::bindings_of(tx, request.guardian).await? {
-        let delivery = Delivery {
-            id: DeliveryId::new(),
-            request: request.id,
-            binding: binding.id,
-            channel: binding.channel,
-            address: binding.address.unwrap_or_default(),
-            message: None,
-            state: State::Queued,
-            // Nothing is to be done before it was routed.
-            shown_version: request.version,
-            desired_version: request.version,
-            is_whole,
-            sent_at: None,
-            seen_at: None,
-            opened_at: None,
-            detail: None,
-            attempts: 0,
-            fence: 0,
-        };
-        store::deliveries::insert(tx, &delivery).await?;
+        prepare_delivery(tx, request, &binding).await?;
     }
     Ok(())
+}
+
+/// Writes the row of one card; the broadcaster says whether it can be made.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn prepare_delivery(
+    tx: &mut Tx,
+    request: &Request,
+    binding: &Binding,
+) -> Result<(), StoreError> {
+    let delivery = Delivery {
+        id: DeliveryId::new(),
+        request: request.id,
+        binding: binding.id,
+        channel: binding.channel.clone(),
+        address: binding.address.clone().unwrap_or_default(),
+        message: None,
+        state: State::Queued,
+        // Nothing is to be done before it was routed.
+        shown_version: request.version,
+        desired_version: request.version,
+        is_whole: fits_everywhere(&request.content),
+        sent_at: None,
+        seen_at: None,
+        opened_at: None,
+        detail: None,
+        attempts: 0,
+        fence: 0,
+    };
+    store::deliveries::insert(tx, &delivery).await
 }
 
 fn note(tx: &mut Tx, kind: &str, request: &Request) {

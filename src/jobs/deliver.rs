@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sayso_channel::{Address, Channel, MessageRef, SendError};
+use sayso_channel::{Address, Card, Channel, MessageRef, SendError};
+use tokio::task::JoinSet;
 
+use crate::broadcaster;
 use crate::broadcaster::cards::{View, draw};
 use crate::clock::Timestamp;
 use crate::jobs::{Bench, POLL};
 use crate::requests::Request;
 use crate::store::deliveries::{Attempt, Delivery, State};
 use crate::store::{self, StoreError, Tx, Write, audit};
+use crate::wording;
 
 /// Deliveries under way in one channel at the same time.
-const BATCH: i64 = 16;
+const SLOTS: usize = 32;
 /// Attempts after which a card that can't be sent is given up until the person
 /// is seen again.
 const MAX_ATTEMPTS: i64 = 12;
@@ -27,47 +30,49 @@ const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
     let lifecycle = bench.lifecycle.clone();
     let mut anything = bench.wakeups.anything();
+    let mut running = JoinSet::new();
     loop {
         tokio::select! {
-            () = lifecycle.stopping() => return,
-            changed = anything.changed() => if changed.is_err() { return },
+            () = lifecycle.stopping() => break,
+            changed = anything.changed() => if changed.is_err() { break },
+            Some(_) = running.join_next() => {}
             () = tokio::time::sleep(POLL) => {}
         }
-        loop {
-            match turn(&bench, &channel).await {
-                Ok(0) => break,
-                Ok(_) if lifecycle.is_stopping() => return,
-                Ok(_) => {}
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "Cards could not be claimed; trying again");
-                    break;
-                }
-            }
+        // Whatever ended besides makes room too.
+        while running.try_join_next().is_some() {}
+        if let Err(error) = start(&bench, &channel, &mut running).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "Cards could not be claimed; trying again");
         }
     }
+    // What is under way is finished: its result would be unknown otherwise.
+    while running.join_next().await.is_some() {}
 }
 
-struct Claim(&'static str);
+struct Claim(&'static str, i64);
 
 #[async_trait]
 impl Write for Claim {
     type Out = Vec<Delivery>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Delivery>, StoreError> {
-        store::deliveries::claim_due(tx, self.0, BATCH).await
+        store::deliveries::claim_due(tx, self.0, self.1).await
     }
 }
 
-async fn turn(bench: &Bench, channel: &Arc<dyn Channel>) -> Result<usize, StoreError> {
+/// Starts as many deliveries that are due as there is room for.
+async fn start(
+    bench: &Bench,
+    channel: &Arc<dyn Channel>,
+    running: &mut JoinSet<()>,
+) -> Result<(), StoreError> {
     let name = channel.name();
-    if !store::deliveries::is_any_due(&mut bench.store.read().await?, name).await? {
-        return Ok(0);
+    let room = SLOTS.saturating_sub(running.len());
+    if room == 0 || !store::deliveries::is_any_due(&mut bench.store.read().await?, name).await? {
+        return Ok(());
     }
-    let claimed = bench.store.write(Claim(name)).await?;
-    let count = claimed.len();
-    let mut running = tokio::task::JoinSet::new();
-    for delivery in claimed {
+    let claim = Claim(name, i64::try_from(room).unwrap_or(1));
+    for delivery in bench.store.write(claim).await? {
         let (bench, channel) = (bench.clone(), Arc::clone(channel));
         running.spawn(async move {
             let id = delivery.id;
@@ -77,8 +82,7 @@ async fn turn(bench: &Bench, channel: &Arc<dyn Channel>) -> Result<usize, StoreE
             }
         });
     }
-    while running.join_next().await.is_some() {}
-    Ok(count)
+    Ok(())
 }
 
 async fn make_so(
@@ -89,6 +93,7 @@ async fn make_so(
     let found = store::requests::find(&mut bench.store.read().await?, delivery.request).await?;
     let Some(request) = found else { return Ok(()) };
     let now = bench.store.clock().now();
+    let mut trouble = None;
     let attempt = if delivery.message.is_none() && request.status.is_final() {
         // Nothing stands there and nothing is to be decided: nothing to show.
         Attempt {
@@ -97,36 +102,43 @@ async fn make_so(
             state: delivery.state,
             message: None,
             shown_version: Some(delivery.desired_version),
+            is_whole: None,
             detail: delivery.detail.clone(),
             next_at: NEVER,
         }
     } else {
-        let result = show(channel, &delivery, &request).await;
-        outcome(&delivery, &request, result, now)
+        let drawn = draw(&request, view(channel, &delivery));
+        let result = show(channel, &delivery, &drawn.card).await;
+        if let Err(SendError::Unreachable { reason }) = &result {
+            trouble = Some(reason.clone());
+        }
+        let attempt = outcome(&delivery, &request, result, now);
+        let is_whole = attempt.shown_version.map(|_| drawn.is_whole);
+        Attempt { is_whole, ..attempt }
     };
     let is_first = delivery.sent_at.is_none() && attempt.state == State::Sent;
     if is_first {
         bench.metrics.delivered(now.since(request.created_at).as_secs_f64());
     }
-    bench.store.write(Record { attempt, delivery, request, is_first }).await
+    let speaks = channel.capacity().speaks;
+    bench.store.write(Record { attempt, delivery, request, is_first, trouble, speaks }).await
 }
 
+fn view(channel: &Arc<dyn Channel>, delivery: &Delivery) -> View {
+    let exact_units = channel.capacity().exact_units;
+    View { exact_units, is_opened: delivery.opened_at.is_some() }
+}
+
+/// Posts the card, or edits it where it stands; the message that it is now.
 async fn show(
     channel: &Arc<dyn Channel>,
     delivery: &Delivery,
-    request: &Request,
+    card: &Card,
 ) -> Result<String, SendError> {
-    let view = View {
-        exact_chars: channel.capacity().exact_chars,
-        is_opened: delivery.opened_at.is_some(),
-    };
-    let card = draw(request, view).card;
     let address = Address(delivery.address.clone());
     let receipt = match &delivery.message {
-        None => channel.send(&address, &card, &delivery.id.to_string()).await?,
-        Some(message) => {
-            channel.update(&MessageRef { address, id: message.clone() }, &card).await?
-        }
+        None => channel.send(&address, card, &delivery.id.to_string()).await?,
+        Some(message) => channel.update(&MessageRef { address, id: message.clone() }, card).await?,
     };
     Ok(receipt.message.id)
 }
@@ -147,6 +159,7 @@ fn outcome(
             // The card was drawn from what was claimed; if the request has changed
             // since, it is due again.
             shown_version: Some(request.version.min(delivery.desired_version)),
+            is_whole: None,
             detail: None,
             next_at: now,
         },
@@ -180,6 +193,7 @@ fn failed(delivery: &Delivery, state: State, detail: &str, next_at: Timestamp) -
         state,
         message: None,
         shown_version: None,
+        is_whole: None,
         detail: Some(detail.to_owned()),
         next_at,
     }
@@ -196,6 +210,43 @@ struct Record {
     delivery: Delivery,
     request: Request,
     is_first: bool,
+    /// Why the person can't be reached there at all, if that is so.
+    trouble: Option<String>,
+    /// Whether the channel takes loose words.
+    speaks: bool,
+}
+
+impl Record {
+    /// What follows from the attempt besides its own row.
+    async fn follow_through(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        if let Some(why) = &self.trouble {
+            store::people::set_trouble(tx, self.delivery.binding, why).await?;
+        }
+        if self.attempt.state == State::Gone && self.request.status.is_final() && self.speaks {
+            let words = wording::gone(&self.request);
+            let Delivery { channel, address, .. } = &self.delivery;
+            store::notices::owe(tx, channel, address, &words).await?;
+        }
+        if self.attempt.state == State::Failed
+            && self.delivery.state != State::Failed
+            && !self.request.status.is_final()
+        {
+            let all = store::deliveries::list_of(tx, self.request.id).await?;
+            if !broadcaster::is_reachable(&all) {
+                audit::insert(
+                    tx,
+                    &audit::Event {
+                        kind: "request.undeliverable",
+                        request: Some(self.request.id),
+                        agent: Some(self.request.agent),
+                        detail: Some("no channel of the guardian can take it"),
+                        ..audit::Event::default()
+                    },
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -206,6 +257,7 @@ impl Write for Record {
         if !store::deliveries::record(tx, &self.attempt).await? {
             return Ok(());
         }
+        self.follow_through(tx).await?;
         let has_failed =
             self.attempt.state == State::Failed && self.delivery.state != State::Failed;
         let kind = match self.attempt.state {

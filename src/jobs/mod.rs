@@ -7,6 +7,7 @@ pub mod fence;
 pub mod intake;
 pub mod notify;
 pub mod owed;
+pub mod speak;
 pub mod sweep;
 
 use std::sync::Arc;

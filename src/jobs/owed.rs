@@ -20,7 +20,7 @@ pub async fn run(bench: Bench, notifier: Notifier) {
         .iter()
         .map(|channel| Outlet {
             channel: channel.name().to_owned(),
-            exact_chars: channel.capacity().exact_chars,
+            exact_units: channel.capacity().exact_units,
         })
         .collect();
     loop {

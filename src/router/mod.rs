@@ -5,6 +5,8 @@
 //! reaction → tap → code → reply to a card → bare answer → bare words → not ours
 //! ```
 //!
+//! An account that belongs to nobody gets no further than [`stranger`].
+//!
 //! One file a stage. A stage only says what the person *means* ([`Intent`]);
 //! [`route`] carries it out by the primitive, in one transaction with the
 //! reading of what is open and with the end of the inbox item. So nothing can
@@ -15,10 +17,12 @@ mod bare;
 mod intent;
 mod reaction;
 pub mod reading;
+mod stranger;
 mod tap;
+mod voice;
 
 use async_trait::async_trait;
-use sayso_channel::{Event, Inbound};
+use sayso_channel::{Event, Inbound, Privacy};
 
 use crate::decisions::{self, Actor, Attempt, Means, Policy, Ruling, Verdict};
 use crate::ids::{InboxId, RequestId};
@@ -84,11 +88,14 @@ pub struct Routed {
     pub status: Option<Status>,
     /// The words for the person.
     pub reply: Option<String>,
+    /// Whether they have to be at hand while the person answers.
+    pub is_needed: bool,
 }
 
 impl Routed {
     fn new(outcome: Outcome, request: Option<&Request>, reply: Option<String>) -> Self {
-        Self { outcome, request: request.map(|r| r.id), status: request.map(|r| r.status), reply }
+        let (id, status) = (request.map(|r| r.id), request.map(|r| r.status));
+        Self { outcome, request: id, status, reply, is_needed: false }
     }
 
     /// Not ours, nothing to say.
@@ -129,6 +136,8 @@ pub struct Route {
     pub inbound: Inbound,
     /// What the operator allows.
     pub policy: Policy,
+    /// Whether words to a person are posted there as messages.
+    pub speaks: bool,
 }
 
 #[async_trait]
@@ -138,7 +147,11 @@ impl Write for Route {
     fn reads(&self) -> Option<RequestId> {
         match &self.inbound.event {
             Event::Tap { token, .. } => token.as_str().parse::<Callback>().ok().map(|c| c.request),
-            Event::Reaction { .. } | Event::Text { .. } | Event::Ignored => None,
+            Event::Reaction { .. }
+            | Event::Text { .. }
+            | Event::Reach { .. }
+            | Event::Moved { .. }
+            | Event::Ignored => None,
         }
     }
 
@@ -149,11 +162,13 @@ impl Write for Route {
             reply: routed.reply.clone(),
             request: routed.request.map(|id| id.to_string()),
         };
-        if store::inbox::finish(tx, self.item, &fate).await? {
-            Ok(routed)
-        } else {
-            Err(StoreError::AlreadyDone)
+        if !store::inbox::finish(tx, self.item, &fate).await? {
+            return Err(StoreError::AlreadyDone);
         }
+        if self.speaks {
+            voice::owe(tx, &self.channel, &self.inbound, &routed).await?;
+        }
+        Ok(routed)
     }
 }
 
@@ -170,38 +185,71 @@ pub async fn route(
 ) -> Result<Routed, StoreError> {
     let account = &inbound.actor;
     let is_tap = matches!(inbound.event, Event::Tap { .. });
+    let address = inbound.place.address.as_str();
+    if let Event::Moved { from } = &inbound.event {
+        store::people::move_address(tx, channel, from, address).await?;
+        return Ok(Routed::passed());
+    }
     let binding = store::people::find_binding(tx, channel, &account.realm, &account.id).await?;
     let Some(binding) = binding.filter(|_| !account.is_automated) else {
         // Nobody we know. A press wants an answer; the rest is not for us.
-        let refused = || Routed::from(Ruling::NotPermitted);
-        return Ok(if is_tap { refused() } else { Routed::passed() });
+        if is_tap {
+            return Ok(Routed::from(Ruling::NotPermitted));
+        }
+        return stranger::meet(tx, channel, inbound).await;
     };
     let Some(person) = store::people::find(tx, binding.principal).await? else {
         return Ok(Routed::from(Ruling::NotPermitted));
     };
+    let is_private = inbound.place.privacy == Privacy::Private;
+    if let Event::Reach { is_open: false, reason } = &inbound.event {
+        if is_private {
+            store::people::set_trouble(tx, binding.id, reason).await?;
+        }
+        return Ok(Routed::passed());
+    }
+    if is_private && binding.address.is_none() {
+        store::people::set_address(tx, binding.id, address).await?;
+    }
     store::people::touch(tx, binding.id).await?;
+    if binding.trouble.is_some() || (is_private && binding.address.is_none()) {
+        // They can be reached again: what could not be delivered is now.
+        store::deliveries::revive(tx, binding.id).await?;
+    }
     let actor = Actor {
         principal: person.id,
         name: person.name,
         binding: Some(binding.id),
         channel: channel.to_owned(),
     };
-    let address = inbound.place.address.as_str();
     // No database text can hold it, and nobody can type it.
     let clean = |text: &str| text.replace('\0', "\u{fffd}");
     let intent = match &inbound.event {
         Event::Reaction { emoji, message } => {
             reaction::read(tx, channel, address, emoji, message).await?
         }
-        Event::Tap { token, text, .. } => {
+        Event::Tap { token, text, message } => {
+            if let (Some(message), Ok(Callback { request, .. })) =
+                (message, token.as_str().parse::<Callback>())
+                && is_private
+            {
+                store::deliveries::adopt(tx, request, channel, address, message).await?;
+            }
             tap::read(tx, token, text.as_deref().map(clean).as_deref()).await?
         }
         Event::Text { is_secondhand: true, text, .. } => bare::secondhand(text),
         Event::Text { text, reply_to, .. } => {
+            let text = clean(text);
+            if stranger::is_start(&text) {
+                let words = wording::known(&actor.name);
+                return Ok(Routed::new(Outcome::Passed, None, Some(words)));
+            }
             let place = bare::Conversation { channel, address };
-            read_text(tx, &actor, place, &clean(text), reply_to.as_deref()).await?
+            // A command is its words.
+            let words = text.strip_prefix('/').unwrap_or(&text);
+            read_text(tx, &actor, place, words, reply_to.as_deref()).await?
         }
-        Event::Ignored => Intent::Nothing,
+        Event::Reach { .. } | Event::Moved { .. } | Event::Ignored => Intent::Nothing,
     };
     carry_out(tx, &actor, intent, policy).await
 }
@@ -267,7 +315,8 @@ async fn carry_out(
                 return told(tx, ended(request)).await;
             }
             let reply = Some(wording::ask_reason(&request));
-            Ok(Routed::new(Outcome::Clarify, Some(&request), reply))
+            let routed = Routed::new(Outcome::Clarify, Some(&request), reply);
+            Ok(Routed { is_needed: true, ..routed })
         }
         Intent::Disambiguate(candidates) => {
             let reply = wording::disambiguate(&candidates);

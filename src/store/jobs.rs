@@ -60,6 +60,26 @@ pub async fn enqueue(
     Ok(())
 }
 
+/// Owes once more what was done already for the request.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn again(tx: &mut Tx, kind: &str, request: RequestId) -> Result<(), StoreError> {
+    let now = tx.now().micros();
+    sqlx::query(
+        "UPDATE jobs
+            SET state = 'ready', next_at = $3, lease_until = 0, done_at = NULL, fence = fence + 1
+          WHERE kind = $1 AND request = $2",
+    )
+    .bind(kind.to_owned())
+    .bind(request.to_string())
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    Ok(())
+}
+
 /// Claims up to `limit` jobs of a kind that are due.
 ///
 /// # Errors

@@ -42,14 +42,13 @@ pub async fn hold(
     Ok(fence)
 }
 
-/// Gives a lease up, if it is still held.
+/// Gives up every lease that the owner holds.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn release(tx: &mut Tx, name: &str, owner: &str) -> Result<(), StoreError> {
-    sqlx::query("UPDATE leases SET expires_at = 0 WHERE name = $1 AND owner = $2")
-        .bind(name.to_owned())
+pub async fn release(tx: &mut Tx, owner: &str) -> Result<(), StoreError> {
+    sqlx::query("UPDATE leases SET expires_at = 0 WHERE owner = $1")
         .bind(owner.to_owned())
         .execute(tx.conn())
         .await?;

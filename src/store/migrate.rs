@@ -15,12 +15,20 @@ struct Migration {
     postgres: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "rail",
-    sqlite: include_str!("../../migrations/sqlite/0001_rail.sql"),
-    postgres: include_str!("../../migrations/postgres/0001_rail.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "rail",
+        sqlite: include_str!("../../migrations/sqlite/0001_rail.sql"),
+        postgres: include_str!("../../migrations/postgres/0001_rail.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "chats",
+        sqlite: include_str!("../../migrations/sqlite/0002_chats.sql"),
+        postgres: include_str!("../../migrations/postgres/0002_chats.sql"),
+    },
+];
 
 /// An arbitrary number that names our lock among those of the database.
 const LOCK: i64 = 0x5a95_0001;

@@ -20,8 +20,11 @@ pub mod jobs;
 pub mod leases;
 pub mod logins;
 mod migrate;
+pub mod notices;
 pub mod people;
+pub mod readers;
 pub mod requests;
+pub mod strangers;
 mod writer;
 
 use std::collections::HashMap;

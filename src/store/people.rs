@@ -218,6 +218,62 @@ pub async fn touch(tx: &mut Tx, id: BindingId) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Notes why nothing reaches the person at a binding at the moment.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn set_trouble(tx: &mut Tx, id: BindingId, why: &str) -> Result<(), StoreError> {
+    sqlx::query("UPDATE bindings SET trouble = $2 WHERE id = $1")
+        .bind(id.to_string())
+        .bind(why.to_owned())
+        .execute(tx.conn())
+        .await?;
+    Ok(())
+}
+
+/// Notes the private address of a binding, also for the cards that wait for it.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn set_address(tx: &mut Tx, id: BindingId, address: &str) -> Result<(), StoreError> {
+    for sql in [
+        "UPDATE bindings SET address = $2 WHERE id = $1",
+        "UPDATE deliveries SET address = $2 WHERE binding = $1 AND message IS NULL",
+    ] {
+        sqlx::query(sql).bind(id.to_string()).bind(address.to_owned()).execute(tx.conn()).await?;
+    }
+    Ok(())
+}
+
+/// A conversation has a new address: whatever is bound to the old one or waits
+/// to be sent there goes to the new one.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn move_address(
+    tx: &mut Tx,
+    channel: &str,
+    from: &str,
+    to: &str,
+) -> Result<(), StoreError> {
+    for sql in [
+        "UPDATE bindings SET address = $3 WHERE channel = $1 AND address = $2",
+        "UPDATE deliveries SET address = $3 WHERE channel = $1 AND address = $2",
+        "UPDATE notices SET address = $3 WHERE channel = $1 AND address = $2 AND state = 'queued'",
+    ] {
+        sqlx::query(sql)
+            .bind(channel.to_owned())
+            .bind(from.to_owned())
+            .bind(to.to_owned())
+            .execute(tx.conn())
+            .await?;
+    }
+    Ok(())
+}
+
 /// Whether the person of an address was seen there since.
 ///
 /// # Errors

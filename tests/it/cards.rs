@@ -50,7 +50,7 @@ fn without_times(text: &str) -> String {
 #[tokio::test]
 async fn cards_look_like_this() {
     let world = World::new(Database::Sqlite).await.unwrap();
-    let view = View { exact_chars: 400, is_opened: false };
+    let view = View { exact_units: 400, is_opened: false };
     let mut pictures = String::new();
     let mut titled = World::tool_call("kubectl apply -f prod.yaml");
     titled.content.title = Some("Deploy to production".into());

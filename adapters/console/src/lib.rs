@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sayso_channel::{
-    Address, Capacity, Card, Channel, Desk, Health, Inbound, Inbox, MessageRef, RawInbound,
+    Address, Capacity, Card, Channel, Desk, Health, Inbound, Inbox, Manner, MessageRef, RawInbound,
     Receipt, SendError, TapRef, Unreadable,
 };
 
-/// Characters of exact text that a card shows at once. A page could show more,
-/// but nobody reads more before they press a button.
-pub const EXACT_CHARS: usize = 4_000;
+/// UTF-16 code units of exact text that a card shows at once. A page could show
+/// more, but nobody reads more before they press a button.
+pub const EXACT_UNITS: usize = 4_000;
 
 /// The channel's name.
 pub const NAME: &str = "console";
@@ -76,7 +76,7 @@ impl Channel for Console {
     }
 
     fn capacity(&self) -> Capacity {
-        Capacity { exact_chars: EXACT_CHARS, label_chars: 300, has_reactions: false }
+        Capacity { exact_units: EXACT_UNITS, speaks: false }
     }
 
     fn read(&self, raw: &RawInbound) -> Result<Inbound, Unreadable> {
@@ -110,7 +110,7 @@ impl Channel for Console {
         Err(SendError::Rejected { reason })
     }
 
-    async fn answer_tap(&self, _: &TapRef, _: &str) -> Result<(), SendError> {
+    async fn answer_tap(&self, _: &TapRef, _: &str, _: Manner) -> Result<(), SendError> {
         // The page that posted the form waits for the words itself.
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sayso_channel::text::shorten;
+use sayso_channel::text::{shorten, utc};
 use sayso_channel::{Action, Block, Card, Emphasis, Item, ItemView, Tone, Visitor};
 
 pub(crate) const STYLE: &str = include_str!("../assets/console.css");
@@ -336,8 +336,7 @@ fn emphasis_class(emphasis: Emphasis) -> &'static str {
 
 /// An instant in UTC, which script turns into the reader's own time.
 fn time(at: SystemTime, is_relative: bool) -> Markup {
-    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let written = utc(seconds);
+    let written = utc(at);
     let kind = if is_relative { "relative" } else { "local" };
     html! {
         time datetime=(written.replace(' ', "T").replace("TUTC", "Z")) data-show=(kind) {
@@ -346,34 +345,9 @@ fn time(at: SystemTime, is_relative: bool) -> Markup {
     }
 }
 
-/// `2026-11-30 20:15:00 UTC`, by the usual arithmetic of days since 1970.
-fn utc(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn instants_are_written_in_utc() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(1_709_164_799), "2024-02-28 23:59:59 UTC");
-        assert_eq!(utc(1_709_164_800), "2024-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_796_076_900), "2026-11-30 22:15:00 UTC");
-    }
 
     #[test]
     fn foreign_words_stay_words() {

@@ -35,6 +35,15 @@ pub struct TapRef {
     pub raw: RawInbound,
 }
 
+/// How a sentence is shown to whoever pressed a button.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// It goes by itself.
+    Passing,
+    /// It stays until they have seen it.
+    Staying,
+}
+
 /// Why a message could not be sent, as what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -72,12 +81,12 @@ pub enum SendError {
 /// What a channel can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// Characters of exact text that certainly fit on one card.
-    pub exact_chars: usize,
-    /// Characters that fit on a button.
-    pub label_chars: usize,
-    /// Whether people can react to a message.
-    pub has_reactions: bool,
+    /// UTF-16 code units of exact text and of items that certainly fit on one
+    /// card, whatever else stands on it.
+    pub exact_units: usize,
+    /// Whether words to a person are posted as messages; a channel that draws
+    /// pages shows them there.
+    pub speaks: bool,
 }
 
 /// How a channel is.
@@ -100,6 +109,45 @@ pub trait Inbox: Send + Sync {
     /// [`InboxError`]: nothing is stored for certain, the platform must send it
     /// again.
     async fn accept(&self, channel: &str, raw: RawInbound) -> Result<Accepted, InboxError>;
+
+    /// Stores several items and where reading goes on after them, all or nothing,
+    /// and notes that reading works.
+    ///
+    /// # Errors
+    ///
+    /// [`InboxError`]: none of it is stored for certain; read the same again.
+    async fn accept_all(
+        &self,
+        channel: &str,
+        receiver: &str,
+        items: Vec<RawInbound>,
+        position: i64,
+    ) -> Result<(), InboxError>;
+
+    /// Where reading goes on, as [`Inbox::accept_all`] stored it last; `None`
+    /// when that is unknown or too long ago to mean anything.
+    ///
+    /// # Errors
+    ///
+    /// [`InboxError`] when the store can't say.
+    async fn position(&self, channel: &str, receiver: &str) -> Result<Option<i64>, InboxError>;
+
+    /// Takes or keeps, for `span`, the right to be the only reader; whether the
+    /// caller has it. It ends early when the process stops.
+    ///
+    /// # Errors
+    ///
+    /// [`InboxError`] when the store can't say; then nobody has it.
+    async fn be_only_reader(
+        &self,
+        channel: &str,
+        receiver: &str,
+        span: Duration,
+    ) -> Result<bool, InboxError>;
+
+    /// Notes, for the operator, that reading works, or what is wrong with it and
+    /// the remedy.
+    async fn report(&self, channel: &str, receiver: &str, trouble: Option<&str>);
 
     /// Waits until the stored input was dealt with, and gives the words meant
     /// for the person, if there are any. `None` too when it takes longer than
@@ -169,7 +217,7 @@ pub trait Channel: Send + Sync {
     /// # Errors
     ///
     /// See [`SendError`]; nothing depends on it.
-    async fn answer_tap(&self, tap: &TapRef, text: &str) -> Result<(), SendError>;
+    async fn answer_tap(&self, tap: &TapRef, text: &str, manner: Manner) -> Result<(), SendError>;
 
     /// Receives input and gives it to `inbox` until the future is dropped.
     async fn listen(&self, inbox: Arc<dyn Inbox>);

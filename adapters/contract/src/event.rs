@@ -60,7 +60,8 @@ pub enum Event {
     },
     /// A reaction was added.
     Reaction {
-        /// The emoji itself or its short name, as the platform writes it.
+        /// The emoji itself or its short name, as the platform writes it; several
+        /// that were added together are separated by spaces.
         emoji: String,
         /// The message it was put on.
         message: String,
@@ -73,6 +74,18 @@ pub enum Event {
         reply_to: Option<String>,
         /// Whether it is an earlier message changed, or somebody else's passed on.
         is_secondhand: bool,
+    },
+    /// We can write there now, or can't any more.
+    Reach {
+        /// Whether we can.
+        is_open: bool,
+        /// Why not, in words for the operator.
+        reason: String,
+    },
+    /// The conversation has a new address; the place is the new one.
+    Moved {
+        /// The address it had.
+        from: String,
     },
     /// Nothing that anybody has to act on.
     Ignored,

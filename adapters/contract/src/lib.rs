@@ -24,7 +24,7 @@ pub mod text;
 
 pub use card::{Action, ActionToken, Block, Card, Emphasis, Fact, TokenError, Tone};
 pub use channel::{
-    Accepted, Address, Capacity, Channel, Health, Inbox, InboxError, MessageRef, Receipt,
+    Accepted, Address, Capacity, Channel, Health, Inbox, InboxError, Manner, MessageRef, Receipt,
     SendError, TapRef,
 };
 pub use desk::{Desk, DeskError, Item, ItemView, Remark, Visitor};

@@ -196,6 +196,57 @@ pub async fn find_at(
     row.map(Delivery::try_from).transpose()
 }
 
+/// A message turns out to be a card of the request at that address: one whose
+/// sending was in doubt, or a second one that was sent by accident. From now on
+/// it shows what it should like every other.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn adopt(
+    tx: &mut Tx,
+    request: RequestId,
+    channel: &str,
+    address: &str,
+    message: &str,
+) -> Result<(), StoreError> {
+    let cards = list_of(tx, request).await?;
+    let mut here = cards.iter().filter(|c| c.channel == channel && c.address == address);
+    if here.clone().any(|card| card.message.as_deref() == Some(message)) {
+        return Ok(());
+    }
+    let Some(card) = here.clone().find(|c| c.message.is_none()).or_else(|| here.next()) else {
+        return Ok(());
+    };
+    let now = tx.now().micros();
+    if card.message.is_none() {
+        tx.ahead.remove(&request);
+        // Whoever is just sending it finds that it was claimed since.
+        sqlx::query(
+            "UPDATE deliveries
+                SET message = $2, state = 'sent', sent_at = COALESCE(sent_at, $3),
+                    shown_version = 0, fence = fence + 1, lease_until = 0, next_at = $3,
+                    detail = NULL
+              WHERE id = $1",
+        )
+        .bind(card.id.to_string())
+        .bind(message.to_owned())
+        .bind(now)
+        .execute(tx.conn())
+        .await?;
+        return Ok(());
+    }
+    let second = Delivery {
+        id: DeliveryId::new(),
+        message: Some(message.to_owned()),
+        state: State::Sent,
+        shown_version: 0,
+        detail: Some("a second copy".to_owned()),
+        ..card.clone()
+    };
+    insert(tx, &second).await
+}
+
 /// Notes that the person looked at a card; says whether it was the first time.
 ///
 /// # Errors

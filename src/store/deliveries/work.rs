@@ -106,6 +106,8 @@ pub struct Attempt {
     pub message: Option<String>,
     /// The version that is shown now; `None` when nothing changed.
     pub shown_version: Option<i64>,
+    /// Whether the exact text is shown as a whole; `None` when nothing changed.
+    pub is_whole: Option<bool>,
     /// What is wrong, in words for the operator.
     pub detail: Option<String>,
     /// When to try again, if it isn't settled.
@@ -126,7 +128,8 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
         "UPDATE deliveries
             SET state = $3, message = COALESCE($4, message),
                 shown_version = COALESCE($5, shown_version), detail = $6, next_at = $7,
-                lease_until = 0, sent_at = COALESCE(sent_at, $8)
+                lease_until = 0, sent_at = COALESCE(sent_at, $8),
+                is_whole = COALESCE($9, is_whole)
           WHERE id = $1 AND fence = $2",
     )
     .bind(attempt.id.to_string())
@@ -137,6 +140,7 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
     .bind(attempt.detail.clone())
     .bind(attempt.next_at.micros())
     .bind(sent_at)
+    .bind(attempt.is_whole.map(i64::from))
     .execute(tx.conn())
     .await?;
     Ok(done.rows_affected() == 1)
@@ -151,7 +155,8 @@ pub async fn revive(tx: &mut Tx, binding: BindingId) -> Result<u64, StoreError> 
     let now = tx.now().micros();
     let done = sqlx::query(
         "UPDATE deliveries
-            SET state = 'queued', detail = NULL, attempts = 0, next_at = $2
+            SET state = 'queued', detail = NULL, attempts = 0, next_at = $2,
+                shown_version = CASE WHEN message IS NULL THEN 0 ELSE shown_version END
           WHERE binding = $1 AND state = 'failed'
             AND request IN (SELECT id FROM requests WHERE status = 'pending')",
     )

@@ -20,7 +20,7 @@ macro_rules! select_requests {
                     (SELECT COUNT(*)
                        FROM deliveries c
                       WHERE c.request = r.id
-                        AND (c.opened_at IS NOT NULL
+                        AND ((c.opened_at IS NOT NULL AND c.channel = 'console')
                              OR (c.is_whole = 1 AND c.sent_at IS NOT NULL))) AS whole_cards
                FROM requests r
                JOIN agents a ON a.id = r.agent

@@ -155,7 +155,7 @@ impl World {
     /// Puts up every card that is owed.
     pub(crate) async fn broadcast(&self) {
         for job in self.store.write(ClaimJobs).await.unwrap() {
-            let outlets = vec![Outlet { channel: CHANNEL.into(), exact_chars: 4_000 }];
+            let outlets = vec![Outlet { channel: CHANNEL.into(), exact_units: 4_000 }];
             self.store.write(Broadcast { job, outlets }).await.unwrap();
         }
     }
@@ -212,7 +212,8 @@ impl World {
         let id = item.id;
         self.store.write(Accept { item, hold: true }).await.unwrap();
         let inbound = Inbound { actor, place, event };
-        let route = Route { item: id, channel: CHANNEL.into(), inbound, policy: self.policy };
+        let (channel, policy) = (CHANNEL.to_owned(), self.policy);
+        let route = Route { item: id, channel, inbound, policy, speaks: false };
         self.store.write(route).await.unwrap()
     }
 

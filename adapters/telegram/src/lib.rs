@@ -1,0 +1,488 @@
+//! Telegram: cards in private chats, presses, reactions and words.
+//!
+//! * [`api`] and [`refusal`]: calls, and what the server's refusals mean;
+//! * [`inbound`]: stored update → fact, pure;
+//! * [`render`]: card → message, pure;
+//! * [`pace`]: how often something may be sent;
+//! * [`poll`] and [`webhook`]: updates are stored first and confirmed then.
+
+mod api;
+mod inbound;
+mod pace;
+mod poll;
+mod refusal;
+mod render;
+mod webhook;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sayso_channel::text::{Unit, split_in};
+use sayso_channel::{
+    Address, Capacity, Card, Channel, Health, Inbound, Inbox, Manner, MessageRef, RawInbound,
+    Receipt, SendError, TapRef, Unreadable,
+};
+use serde::Deserialize;
+use teloxide::payloads::{
+    AnswerCallbackQuery, AnswerCallbackQuerySetters as _, EditMessageText,
+    EditMessageTextSetters as _, SendMessage, SendMessageSetters as _,
+};
+use teloxide::types::{CallbackQueryId, ChatId, LinkPreviewOptions, MessageId, ThreadId};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use crate::api::{Api, Fault, PATIENCE, Token};
+use crate::inbound::Receiver;
+use crate::pace::Pace;
+use crate::refusal::Refusal;
+use crate::render::{BUDGET, EXACT_UNITS, Message, Whole};
+
+/// The channel's name.
+pub const NAME: &str = "telegram";
+/// Where the webhook is served.
+pub const WEBHOOK_PATH: &str = "/telegram/webhook";
+/// Characters of the sentence that answers a press.
+const TAP_UNITS: usize = 200;
+
+/// How updates come.
+#[derive(Clone)]
+pub enum Mode {
+    /// We ask for them.
+    Poll,
+    /// Telegram calls us.
+    Webhook {
+        /// The whole address of [`WEBHOOK_PATH`], as Telegram reaches it.
+        url: Url,
+        /// The secret that Telegram sends with each call: 16 to 256 letters,
+        /// digits, dashes or underscores.
+        secret: String,
+    },
+}
+
+impl fmt::Debug for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poll => f.write_str("Poll"),
+            Self::Webhook { url, .. } => write!(f, "Webhook({url})"),
+        }
+    }
+}
+
+/// The settings can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SetupError(String);
+
+/// The channel.
+#[derive(Clone)]
+pub struct Telegram {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    api: Arc<Api>,
+    mode: Mode,
+    pace: Pace,
+    receiver: OnceCell<Receiver>,
+}
+
+/// What is read of the server's account of the bot.
+#[derive(Deserialize)]
+struct Me {
+    #[serde(default)]
+    username: String,
+}
+
+/// What is read of a message that we posted.
+#[derive(Deserialize)]
+struct Posted {
+    message_id: i64,
+    chat: PostedIn,
+    #[serde(default)]
+    message_thread_id: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct PostedIn {
+    id: i64,
+}
+
+/// A chat, and a topic in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    chat: i64,
+    topic: Option<i32>,
+}
+
+impl Target {
+    fn parse(address: &Address) -> Option<Self> {
+        let (chat, topic) = match address.0.split_once(':') {
+            Some((chat, topic)) => (chat, Some(topic.parse().ok()?)),
+            None => (address.0.as_str(), None),
+        };
+        Some(Self { chat: chat.parse().ok()?, topic })
+    }
+}
+
+impl Telegram {
+    /// The channel of the bot with this token, through the server at `api_url`.
+    ///
+    /// # Errors
+    ///
+    /// In words for the operator; nothing was called.
+    pub fn new(token: &str, api_url: Url, mode: Mode) -> Result<Self, SetupError> {
+        let token = Token::parse(token.trim()).ok_or_else(|| {
+            SetupError("telegram.token: a token looks like 123456789:AAExample".to_owned())
+        })?;
+        if let Mode::Webhook { secret, .. } = &mode {
+            webhook::check_secret(secret)?;
+        }
+        let api = Api::new(token, api_url);
+        let (pace, receiver) = (Pace::default(), OnceCell::new());
+        Ok(Self { shared: Arc::new(Shared { api, mode, pace, receiver }) })
+    }
+
+    /// The id of the bot, under which its reading is noted.
+    pub fn receiver(&self) -> &str {
+        self.shared.api.bot()
+    }
+
+    /// The route of the webhook; nothing when updates are polled.
+    pub fn routes(&self, inbox: Arc<dyn Inbox>) -> Option<axum::Router> {
+        match &self.shared.mode {
+            Mode::Poll => None,
+            Mode::Webhook { secret, .. } => Some(webhook::routes(self.clone(), inbox, secret)),
+        }
+    }
+
+    /// Who we are; asked once.
+    async fn receiver_of(&self) -> Result<&Receiver, Fault> {
+        self.shared
+            .receiver
+            .get_or_try_init(|| async {
+                let me: Me = self.call(&teloxide::payloads::GetMe::new()).await?;
+                Ok(Receiver { id: self.receiver().to_owned(), username: me.username })
+            })
+            .await
+    }
+
+    async fn call<P, T>(&self, payload: &P) -> Result<T, Fault>
+    where
+        P: teloxide::requests::Payload + serde::Serialize + Sync,
+        T: serde::de::DeserializeOwned,
+    {
+        self.shared.api.call(payload, PATIENCE).await
+    }
+
+    /// Posts a message, in its turn.
+    async fn post(
+        &self,
+        to: Target,
+        message: &Message,
+        is_silent: bool,
+    ) -> Result<Receipt, Trouble> {
+        self.turn(to.chat).await?;
+        let mut call = SendMessage::new(ChatId(to.chat), message.text.clone())
+            .entities(message.entities.clone())
+            .link_preview_options(no_preview())
+            .disable_notification(is_silent);
+        if let Some(topic) = to.topic {
+            call = call.message_thread_id(ThreadId(MessageId(topic)));
+        }
+        if let Some(markup) = message.markup() {
+            call = call.reply_markup(markup);
+        }
+        let posted: Posted =
+            self.call(&call).await.map_err(|fault| self.trouble(to.chat, fault))?;
+        Ok(receipt(&posted, to))
+    }
+
+    async fn edit(&self, to: Target, id: i32, message: &Message) -> Result<(), Trouble> {
+        self.turn(to.chat).await?;
+        let mut call = EditMessageText::new(ChatId(to.chat), MessageId(id), message.text.clone())
+            .entities(message.entities.clone())
+            .link_preview_options(no_preview());
+        if let Some(markup) = message.markup() {
+            call = call.reply_markup(markup);
+        }
+        let edited: Result<serde::de::IgnoredAny, Fault> = self.call(&call).await;
+        match edited {
+            Ok(_) | Err(Fault::Refused { refusal: Refusal::NotModified, .. }) => Ok(()),
+            Err(fault) => Err(self.trouble(to.chat, fault)),
+        }
+    }
+
+    async fn turn(&self, chat: i64) -> Result<(), Trouble> {
+        self.shared.pace.turn(chat).await.map_err(|after| {
+            let reason = "waiting for the chat's turn".to_owned();
+            Trouble::Final(SendError::Retry { after, reason })
+        })
+    }
+
+    fn trouble(&self, chat: i64, fault: Fault) -> Trouble {
+        match fault {
+            Fault::Refused { refusal: Refusal::TooLong, .. } => Trouble::TooLong,
+            Fault::Refused { refusal: Refusal::Markup, words } => Trouble::Markup(words),
+            Fault::Refused { refusal: Refusal::NoTopic, words } => Trouble::NoTopic(words),
+            Fault::Moved(to) => Trouble::Moved(to),
+            Fault::Wait(after) => {
+                self.shared.pace.pause(chat, after);
+                Trouble::Final(SendError::Retry { after, reason: fault.to_string() })
+            }
+            other => Trouble::Final(send_error(other)),
+        }
+    }
+
+    /// Posts by `attempt`, and once more where the answer says what to change:
+    /// shorter, without formatting, without the topic, in the new chat.
+    async fn post_somehow(&self, to: Target, card: &Card) -> Result<Receipt, SendError> {
+        let (mut to, mut message) = (to, one_message(card));
+        for _ in 0..3 {
+            match self.post(to, &message, false).await {
+                Ok(receipt) => return Ok(receipt),
+                Err(Trouble::Final(error)) => return Err(error),
+                Err(Trouble::TooLong) => message = render::cut_card(card, BUDGET / 2),
+                Err(Trouble::Markup(words)) => message = plainer(message, &words)?,
+                Err(Trouble::Moved(chat)) => to.chat = chat,
+                Err(Trouble::NoTopic(words)) => {
+                    return Err(SendError::Unreachable { reason: words });
+                }
+            }
+        }
+        Err(SendError::Rejected { reason: "Telegram refused every form of it".to_owned() })
+    }
+
+    /// Posts every text of the card in full, then the card itself below it.
+    async fn post_whole(&self, to: Target, card: &Card) -> Result<Receipt, SendError> {
+        match render::texts(card) {
+            Whole::Messages(messages) => {
+                for message in &messages {
+                    self.post_patiently(to, message).await?;
+                }
+            }
+            Whole::File(text) => {
+                let name = format!("{}.txt", card.reference);
+                let caption = format!("The whole text of {}", card.reference);
+                self.turn(to.chat).await.map_err(Trouble::into_error)?;
+                let sent: Result<Posted, Fault> =
+                    self.shared.api.send_file(to.chat, &name, text, &caption).await;
+                sent.map_err(|fault| self.trouble(to.chat, fault).into_error())?;
+            }
+        }
+        let mut card = card.clone();
+        "The whole text stands above.".clone_into(&mut card.status);
+        self.post_somehow(to, &card).await
+    }
+
+    /// Posts one of several messages that belong together, so waits for the turn
+    /// of each.
+    async fn post_patiently(&self, to: Target, message: &Message) -> Result<(), SendError> {
+        let mut tries = 0;
+        loop {
+            match self.post(to, message, true).await {
+                Ok(_) => return Ok(()),
+                Err(Trouble::Final(SendError::Retry { after, .. }))
+                    if tries < 5 && after < Duration::from_secs(5) =>
+                {
+                    tries += 1;
+                    tokio::time::sleep(after).await;
+                }
+                Err(trouble) => return Err(trouble.into_error()),
+            }
+        }
+    }
+}
+
+/// Why a message was not taken as it was.
+enum Trouble {
+    /// There is nothing to change about it.
+    Final(SendError),
+    TooLong,
+    Markup(String),
+    NoTopic(String),
+    Moved(i64),
+}
+
+impl Trouble {
+    fn into_error(self) -> SendError {
+        match self {
+            Self::Final(error) => error,
+            Self::TooLong => SendError::Rejected { reason: "the message is too long".to_owned() },
+            Self::Markup(words) => SendError::Rejected { reason: words },
+            Self::NoTopic(words) => SendError::Unreachable { reason: words },
+            Self::Moved(to) => {
+                SendError::Unreachable { reason: format!("the group has moved to {to}") }
+            }
+        }
+    }
+}
+
+fn send_error(fault: Fault) -> SendError {
+    match fault {
+        Fault::NotSent(words) => {
+            SendError::Retry { after: Duration::from_secs(1), reason: words.to_owned() }
+        }
+        Fault::Lost(reason) => SendError::Unknown { reason },
+        Fault::Wait(after) => SendError::Retry { after, reason: fault.to_string() },
+        Fault::Moved(_) => SendError::Unreachable { reason: fault.to_string() },
+        Fault::Refused { refusal, words } => match (refusal, refusal.remedy()) {
+            (Refusal::Gone, _) => SendError::Gone,
+            // The operator has to do something; until then it is worth trying.
+            (Refusal::Token, Some(remedy)) => {
+                SendError::Retry { after: Duration::from_mins(1), reason: remedy.to_owned() }
+            }
+            (_, Some(remedy)) => SendError::Unreachable { reason: remedy.to_owned() },
+            (_, None) => SendError::Rejected { reason: words },
+        },
+    }
+}
+
+/// Without formatting; if there is none, without buttons: the words say how to
+/// answer without them.
+fn plainer(mut message: Message, words: &str) -> Result<Message, SendError> {
+    if !message.entities.is_empty() {
+        message.entities.clear();
+    } else if message.keyboard.is_empty() {
+        return Err(SendError::Rejected { reason: words.to_owned() });
+    } else {
+        message.keyboard.clear();
+    }
+    Ok(message)
+}
+
+fn one_message(card: &Card) -> Message {
+    render::whole_card(card).unwrap_or_else(|| render::cut_card(card, BUDGET))
+}
+
+fn no_preview() -> LinkPreviewOptions {
+    LinkPreviewOptions {
+        is_disabled: true,
+        url: None,
+        prefer_small_media: false,
+        prefer_large_media: false,
+        show_above_text: false,
+    }
+}
+
+/// Where the message really stands.
+fn receipt(posted: &Posted, asked: Target) -> Receipt {
+    let address = match (asked.topic, posted.message_thread_id) {
+        (Some(_), Some(topic)) => format!("{}:{topic}", posted.chat.id),
+        _ => posted.chat.id.to_string(),
+    };
+    let address = Address(address);
+    Receipt { message: MessageRef { address, id: posted.message_id.to_string() } }
+}
+
+fn no_such_place() -> SendError {
+    SendError::Unreachable { reason: "this is no Telegram chat".to_owned() }
+}
+
+#[async_trait]
+impl Channel for Telegram {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity { exact_units: EXACT_UNITS, speaks: true }
+    }
+
+    fn read(&self, raw: &RawInbound) -> Result<Inbound, Unreadable> {
+        inbound::read(raw)
+    }
+
+    async fn send(&self, to: &Address, card: &Card, _: &str) -> Result<Receipt, SendError> {
+        let to = Target::parse(to).ok_or_else(no_such_place)?;
+        if render::whole_card(card).is_none() && !card.actions.is_empty() {
+            return self.post_whole(to, card).await;
+        }
+        self.post_somehow(to, card).await
+    }
+
+    async fn update(&self, message: &MessageRef, card: &Card) -> Result<Receipt, SendError> {
+        let to = Target::parse(&message.address).ok_or_else(no_such_place)?;
+        let id: i32 = message.id.parse().map_err(|_| SendError::Gone)?;
+        if render::whole_card(card).is_none() && !card.actions.is_empty() {
+            let receipt = self.post_whole(to, card).await?;
+            // The old message loses its buttons; the new one has them. If that
+            // fails, both lead to the same decision.
+            let mut old = card.clone();
+            old.actions.clear();
+            old.fallback.clear();
+            "Shown in full below.".clone_into(&mut old.status);
+            let _ = self.edit(to, id, &render::cut_card(&old, BUDGET)).await;
+            return Ok(receipt);
+        }
+        let mut shown = one_message(card);
+        for _ in 0..3 {
+            match self.edit(to, id, &shown).await {
+                Ok(()) => return Ok(Receipt { message: message.clone() }),
+                Err(Trouble::TooLong) => shown = render::cut_card(card, BUDGET / 2),
+                Err(Trouble::Markup(words)) => shown = plainer(shown, &words)?,
+                // An edit changes nothing the second time: what may have been
+                // lost is simply done again.
+                Err(Trouble::Final(SendError::Unknown { reason })) => {
+                    return Err(SendError::Retry { after: Duration::from_secs(1), reason });
+                }
+                Err(trouble) => return Err(trouble.into_error()),
+            }
+        }
+        Err(SendError::Rejected { reason: "Telegram refused every form of it".to_owned() })
+    }
+
+    async fn say(&self, to: &Address, text: &str) -> Result<(), SendError> {
+        let to = Target::parse(to).ok_or_else(no_such_place)?;
+        for piece in split_in(Unit::Utf16, text, BUDGET) {
+            let message = Message { text: piece, ..Message::default() };
+            self.post_patiently(to, &message).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer_tap(&self, tap: &TapRef, text: &str, manner: Manner) -> Result<(), SendError> {
+        let Some(id) = inbound::press_id(&tap.raw) else { return Ok(()) };
+        let text = sayso_channel::text::shorten_in(Unit::Utf16, text, TAP_UNITS);
+        let call = AnswerCallbackQuery::new(CallbackQueryId(id))
+            .text(text)
+            .show_alert(manner == Manner::Staying);
+        let answered: Result<serde::de::IgnoredAny, Fault> = self.call(&call).await;
+        answered.map(|_| ()).map_err(send_error)
+    }
+
+    async fn listen(&self, inbox: Arc<dyn Inbox>) {
+        match &self.shared.mode {
+            Mode::Poll => poll::run(self, inbox.as_ref()).await,
+            Mode::Webhook { url, secret } => webhook::run(self, inbox.as_ref(), url, secret).await,
+        }
+    }
+
+    async fn probe(&self) -> Health {
+        let health = |is_up, detail: String| Health { is_up, detail };
+        let me: Result<Me, Fault> = self.call(&teloxide::payloads::GetMe::new()).await;
+        match me {
+            Ok(me) => health(true, format!("the bot is @{}", me.username)),
+            Err(Fault::Refused { refusal, words }) => {
+                health(false, refusal.remedy().map_or(words, str::to_owned))
+            }
+            Err(fault) => health(false, fault.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_chat_and_perhaps_a_topic() {
+        let parse = |text: &str| Target::parse(&Address(text.to_owned()));
+        assert_eq!(parse("700001"), Some(Target { chat: 700_001, topic: None }));
+        assert_eq!(parse("-1009:12"), Some(Target { chat: -1_009, topic: Some(12) }));
+        for bad in ["", "ada", "1:x", ":1"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Pacing: what the platform asks of bots, and what it told us.
+//!
+//! One message a second in a chat, 20 a minute in a group, 30 a second in all;
+//! short bursts pass. The platform's own `retry_after` counts above all of it,
+//! for the chat that it was said of.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How far ahead of its pace a chat may be: a burst of three.
+const CHAT_BURST: u32 = 3;
+const CHAT_EVERY: Duration = Duration::from_secs(1);
+const GROUP_EVERY: Duration = Duration::from_secs(3);
+const ALL_EVERY: Duration = Duration::from_millis(34);
+const ALL_BURST: u32 = 10;
+/// Who has to wait longer is told so; who has to wait less waits here.
+const SHORT: Duration = Duration::from_millis(1_500);
+
+/// When something may be sent.
+#[derive(Default)]
+pub(crate) struct Pace {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    chats: HashMap<i64, Instant>,
+    all: Option<Instant>,
+    pauses: HashMap<i64, Instant>,
+}
+
+impl Pace {
+    /// Waits for a turn in `chat`.
+    ///
+    /// # Errors
+    ///
+    /// The time to wait, if it is long; no turn is taken then.
+    pub(crate) async fn turn(&self, chat: i64) -> Result<(), Duration> {
+        let wait = self.reserve(chat, Instant::now())?;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    fn reserve(&self, chat: i64, now: Instant) -> Result<Duration, Duration> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // What lies in the past says nothing any more.
+        if state.chats.len() > 1_000 {
+            state.chats.retain(|_, at| *at > now);
+        }
+        state.pauses.retain(|_, until| *until > now);
+        let every = if chat < 0 { GROUP_EVERY } else { CHAT_EVERY };
+        let of_chat = state.chats.get(&chat).copied().unwrap_or(now).max(now);
+        let of_all = state.all.unwrap_or(now).max(now);
+        let paused = state.pauses.get(&chat).copied().unwrap_or(now);
+        let at = (of_chat.checked_sub(every * (CHAT_BURST - 1)).unwrap_or(now))
+            .max(of_all.checked_sub(ALL_EVERY * (ALL_BURST - 1)).unwrap_or(now))
+            .max(paused)
+            .max(now);
+        let wait = at - now;
+        if wait > SHORT {
+            return Err(wait);
+        }
+        state.chats.insert(chat, of_chat + every);
+        state.all = Some(of_all + ALL_EVERY);
+        Ok(wait)
+    }
+
+    /// The platform asked to leave `chat` alone for so long.
+    pub(crate) fn pause(&self, chat: i64, span: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.pauses.insert(chat, Instant::now() + span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_chat_gets_a_short_burst_and_then_one_a_second() {
+        let pace = Pace::default();
+        let start = Instant::now();
+        for _ in 0..6 {
+            while let Err(wait) = pace.turn(7).await {
+                tokio::time::sleep(wait).await;
+            }
+        }
+        let taken = start.elapsed();
+        assert!(taken >= Duration::from_secs(3) && taken < Duration::from_secs(4), "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_holds_its_chat_alone() {
+        let pace = Pace::default();
+        pace.pause(7, Duration::from_secs(33));
+        let wait = pace.turn(7).await.unwrap_err();
+        assert!(wait > Duration::from_secs(32), "{wait:?}");
+        assert_eq!(pace.turn(8).await, Ok(()));
+        tokio::time::sleep(Duration::from_secs(34)).await;
+        assert_eq!(pace.turn(7).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_chats_together_get_thirty_a_second() {
+        let pace = Pace::default();
+        let start = Instant::now();
+        for chat in 0..300 {
+            while let Err(wait) = pace.turn(chat).await {
+                tokio::time::sleep(wait).await;
+            }
+        }
+        let taken = start.elapsed();
+        assert!(taken > Duration::from_millis(9_500) && taken < Duration::from_millis(10_500));
+    }
+}

@@ -1,0 +1,44 @@
+-- Chats: who reads a platform's updates and how far, words that are owed to
+-- people, and how strangers become known.
+-- Times are microseconds since 1970, UTC.
+
+CREATE TABLE readers (
+    channel    TEXT    NOT NULL,
+    receiver   TEXT    NOT NULL,
+    position   INTEGER,
+    read_at    INTEGER,
+    trouble    TEXT,
+    PRIMARY KEY (channel, receiver)
+) STRICT;
+
+-- Words to a person. One that may have been sent is not sent again.
+CREATE TABLE notices (
+    id          TEXT    NOT NULL PRIMARY KEY,
+    channel     TEXT    NOT NULL,
+    address     TEXT    NOT NULL,
+    text        TEXT    NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('queued', 'sending', 'sent', 'failed')),
+    attempts    INTEGER NOT NULL,
+    next_at     INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX notices_due ON notices (channel, next_at) WHERE state = 'queued';
+CREATE INDEX notices_by_age ON notices (created_at);
+
+CREATE TABLE pairings (
+    hash        TEXT    NOT NULL PRIMARY KEY,
+    principal   TEXT    NOT NULL REFERENCES principals (id),
+    channel     TEXT    NOT NULL,
+    expires_at  INTEGER NOT NULL,
+    used_at     INTEGER
+) STRICT;
+
+CREATE TABLE strangers (
+    channel      TEXT    NOT NULL,
+    realm        TEXT    NOT NULL,
+    account      TEXT    NOT NULL,
+    tries        INTEGER NOT NULL,
+    locked_until INTEGER NOT NULL,
+    told_at      INTEGER NOT NULL,
+    PRIMARY KEY (channel, realm, account)
+) STRICT;
