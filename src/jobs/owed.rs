@@ -73,6 +73,10 @@ async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<
             tracing::warn!(job.id = %id, error, "Job `{id}` failed; it will be tried again");
         }
     }
+    if count > 0 {
+        // Cards are to be made; nothing in the audit says so.
+        bench.wakeups.dealt_with();
+    }
     // No more calls are claimed than can be made: what waits here would be
     // claimed again by somebody else.
     let calls = claim(bench, NOTIFY_AGENT, notifier.free()).await?;

@@ -23,4 +23,5 @@ mod reading;
 mod router;
 mod store;
 mod support;
+mod telegram;
 mod webhooks;

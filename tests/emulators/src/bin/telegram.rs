@@ -1,0 +1,16 @@
+//! A Bot API on this machine, to try Sayso with Telegram without Telegram:
+//! `cargo run -p sayso-emulators --bin telegram`.
+#![expect(clippy::print_stdout, reason = "it says where it listens")]
+
+use sayso_emulators::telegram::BotApi;
+
+#[tokio::main]
+async fn main() {
+    let token = "700:stand-in";
+    let api = BotApi::start_at(token, 8081).await;
+    println!("SAYSO_TELEGRAM__TOKEN={token} SAYSO_TELEGRAM__API_URL={}", api.url);
+    println!("You are 1001. Write:  curl -d '/start CODE' {}people/1001/says", api.url);
+    println!("Press:                curl -d 'Approve' {}people/1001/presses", api.url);
+    println!("Look:                 curl {}people/1001", api.url);
+    std::future::pending::<()>().await;
+}
