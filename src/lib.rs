@@ -16,11 +16,11 @@
 //! # Layers
 //!
 //! ```text
-//! nouns   clock ids requests people display          pure
+//! nouns   clock ids requests people pairing display  pure
 //! store   one module an aggregate, one SQL text      the database
 //! verbs   resolvers decisions wording broadcaster router admin
 //! edges   wire desk jobs api · config telemetry lifecycle wakeups
-//! wiring  the only place that knows the adapters · cli
+//! wiring  the only place that knows the adapters, one file each · cli
 //! ```
 //!
 //! A noun never queries, a verb never writes SQL, an edge never decides. A test

@@ -1,5 +1,11 @@
 //! The composition root: settings → database → channels → workers → server. The
-//! only place that knows the adapters.
+//! only place that knows the adapters, one file for each.
+
+#[cfg(feature = "console")]
+mod console;
+mod outlets;
+#[cfg(feature = "telegram")]
+mod telegram;
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -8,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sayso_channel::{Channel, RawInbound};
 use tokio::net::TcpListener;
 
 use crate::admin::{AddLink, EnsureOwner};
@@ -24,6 +29,8 @@ use crate::secrets;
 use crate::store::{Location, Store, logins};
 use crate::telemetry::Metrics;
 use crate::wakeups::Wakeups;
+use crate::wiring::outlets::Parts;
+pub use crate::wiring::outlets::{probe, read_console, typed_in_console};
 
 /// The status with which the process ends when the database file failed.
 const EX_IOERR: u8 = 74;
@@ -92,7 +99,9 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
     let metrics = Arc::new(Metrics::default());
     let fence = Fence::new(&config.allow_nets)?;
     let inbox = Arc::new(Intake::new(store.clone(), wakeups.clone()));
-    let outlets = outlets(config, &store, &wakeups, &lifecycle, &inbox)?;
+    let parts =
+        Parts { config, store: &store, wakeups: &wakeups, lifecycle: &lifecycle, inbox: &inbox };
+    let outlets = outlets::open(&parts)?;
     let bench = Bench {
         store: store.clone(),
         wakeups: wakeups.clone(),
@@ -134,141 +143,6 @@ fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Inta
                 () = stop.stopping() => inbox.leave().await,
             }
         });
-    }
-}
-
-/// The channels that run, and what they serve.
-#[derive(Default)]
-struct Outlets {
-    channels: Vec<Arc<dyn Channel>>,
-    routes: Option<axum::Router>,
-}
-
-#[cfg_attr(
-    not(any(feature = "console", feature = "telegram")),
-    expect(dead_code, reason = "a build without any channel adds none")
-)]
-impl Outlets {
-    fn add(&mut self, channel: Arc<dyn Channel>, routes: Option<axum::Router>) {
-        self.channels.push(channel);
-        let Some(routes) = routes else { return };
-        self.routes = Some(match self.routes.take() {
-            Some(before) => before.merge(routes),
-            None => routes,
-        });
-    }
-}
-
-#[cfg(feature = "console")]
-fn add_console(
-    outlets: &mut Outlets,
-    config: &Config,
-    store: &Store,
-    wakeups: &Wakeups,
-    lifecycle: &Lifecycle,
-    inbox: &Arc<Intake>,
-) {
-    let desk = crate::desk::Pages {
-        store: store.clone(),
-        wakeups: wakeups.clone(),
-        lifecycle: lifecycle.clone(),
-        channel: sayso_console::NAME,
-        exact_units: sayso_console::EXACT_UNITS,
-    };
-    let is_encrypted = config.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
-    let inbox = Arc::clone(inbox);
-    let console = sayso_console::Console::new(Arc::new(desk), inbox, is_encrypted);
-    let pages = console.routes();
-    outlets.add(Arc::new(console), Some(pages));
-}
-
-/// The Telegram channel of these settings.
-#[cfg(feature = "telegram")]
-fn telegram(config: &Config) -> anyhow::Result<Option<sayso_telegram::Telegram>> {
-    use sayso_telegram::{Mode, Telegram, WEBHOOK_PATH};
-    let Some(settings) = &config.telegram else { return Ok(None) };
-    let mode = match &settings.webhook_secret {
-        None => Mode::Poll,
-        Some(secret) => {
-            let url = format!("{}{WEBHOOK_PATH}", config.base_url());
-            Mode::Webhook { url: url.parse()?, secret: secret.clone() }
-        }
-    };
-    Ok(Some(Telegram::new(&settings.token, settings.api_url.clone(), mode)?))
-}
-
-#[cfg_attr(
-    not(any(feature = "console", feature = "telegram")),
-    expect(
-        unused_variables,
-        unused_mut,
-        clippy::unnecessary_wraps,
-        reason = "nothing is built in"
-    )
-)]
-fn outlets(
-    config: &Config,
-    store: &Store,
-    wakeups: &Wakeups,
-    lifecycle: &Lifecycle,
-    inbox: &Arc<Intake>,
-) -> anyhow::Result<Outlets> {
-    let mut outlets = Outlets::default();
-    #[cfg(feature = "console")]
-    if config.console {
-        add_console(&mut outlets, config, store, wakeups, lifecycle, inbox);
-    }
-    #[cfg(feature = "telegram")]
-    if let Some(telegram) = telegram(config)? {
-        let inbox: Arc<dyn sayso_channel::Inbox> = Arc::clone(inbox) as _;
-        let routes = telegram.routes(inbox);
-        outlets.add(Arc::new(telegram), routes);
-    }
-    Ok(outlets)
-}
-
-/// Asks each platform in the settings whether everything is in place.
-pub async fn probe(config: &Config) -> Vec<(&'static str, sayso_channel::Health)> {
-    #[cfg_attr(not(feature = "telegram"), expect(unused_mut, reason = "nothing is built in"))]
-    let mut found = Vec::new();
-    #[cfg(feature = "telegram")]
-    match telegram(config) {
-        Ok(None) => {}
-        Ok(Some(telegram)) => found.push((telegram.name(), telegram.probe().await)),
-        Err(error) => {
-            let health = sayso_channel::Health { is_up: false, detail: format!("{error:#}") };
-            found.push((sayso_telegram::NAME, health));
-        }
-    }
-    #[cfg(not(feature = "telegram"))]
-    if config.telegram.is_some() {
-        let detail = "this build has no Telegram".to_owned();
-        found.push(("telegram", sayso_channel::Health { is_up: false, detail }));
-    }
-    found
-}
-
-/// What typing `text` into the console of an account would store; nothing in a
-/// build without the console.
-#[cfg_attr(feature = "console", expect(clippy::unnecessary_wraps, reason = "a build may lack it"))]
-pub fn typed_in_console(account: &str, address: &str, key: &str, text: &str) -> Option<RawInbound> {
-    #[cfg(feature = "console")]
-    return Some(sayso_console::Console::typed(account, address, key, text));
-    #[cfg(not(feature = "console"))]
-    {
-        let _ = (account, address, key, text);
-        None
-    }
-}
-
-/// Reads back what [`typed_in_console`] gave.
-pub fn read_console(raw: &RawInbound) -> Option<sayso_channel::Inbound> {
-    #[cfg(feature = "console")]
-    return sayso_console::Console::read_raw(raw).ok();
-    #[cfg(not(feature = "console"))]
-    {
-        let _ = raw;
-        None
     }
 }
 
