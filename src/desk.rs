@@ -26,6 +26,8 @@ pub struct Pages {
     pub lifecycle: Lifecycle,
     /// The channel's name.
     pub channel: &'static str,
+    /// The platforms besides, whose troubles are shown.
+    pub platforms: Vec<&'static str>,
     /// UTF-16 code units of exact text that its cards show at once.
     pub exact_units: usize,
 }
@@ -236,6 +238,19 @@ impl Desk for Pages {
         let read = async {
             let mut tx = self.store.read().await?;
             store::inbox::reply_in_lane(&mut tx, accepted, &visitor.address.0).await
+        };
+        read.await.map_err(failed)
+    }
+
+    async fn troubles(&self) -> Result<Vec<String>, DeskError> {
+        let read = async {
+            let mut tx = self.store.read().await?;
+            let now = tx.now();
+            let readers = store::readers::list(&mut tx).await?;
+            let readers = readers.iter().filter(|r| self.platforms.contains(&r.channel.as_str()));
+            Ok(readers
+                .filter_map(|r| Some(wording::platform_trouble(&r.channel, &r.trouble_at(now)?)))
+                .collect())
         };
         read.await.map_err(failed)
     }

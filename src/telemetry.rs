@@ -68,6 +68,11 @@ struct StatusLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChannelLabel {
+    channel: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabel {
     queue: &'static str,
 }
@@ -82,6 +87,7 @@ pub struct Metrics {
     depth: Family<QueueLabel, Gauge>,
     lag_seconds: Family<QueueLabel, Gauge<f64, std::sync::atomic::AtomicU64>>,
     waits: Gauge,
+    platforms: Family<ChannelLabel, Gauge>,
 }
 
 /// What is counted afresh at every scrape.
@@ -93,6 +99,8 @@ pub struct Levels {
     pub queues: Vec<(&'static str, i64, i64)>,
     /// Held waits.
     pub waits: u64,
+    /// Platforms, and whether their updates arrive.
+    pub platforms: Vec<(String, bool)>,
 }
 
 impl Default for Metrics {
@@ -120,6 +128,9 @@ impl Default for Metrics {
         registry.register("queue_lag_seconds", "Age of the oldest item", lag_seconds.clone());
         let waits = Gauge::default();
         registry.register("waits", "Waits for a decision that are held", waits.clone());
+        let platforms = Family::default();
+        let help = "Whether the updates of a platform arrive: 1 or 0";
+        registry.register("channel_up", help, platforms.clone());
         Self {
             registry,
             settled,
@@ -129,6 +140,7 @@ impl Default for Metrics {
             depth,
             lag_seconds,
             waits,
+            platforms,
         }
     }
 }
@@ -151,6 +163,10 @@ impl Metrics {
     pub fn render(&self, levels: &Levels) -> String {
         self.pending.set(levels.pending);
         self.waits.set(i64::try_from(levels.waits).unwrap_or(i64::MAX));
+        for (channel, is_up) in &levels.platforms {
+            let label = ChannelLabel { channel: channel.clone() };
+            self.platforms.get_or_create(&label).set(i64::from(*is_up));
+        }
         for (queue, items, lag) in &levels.queues {
             let label = QueueLabel { queue };
             self.depth.get_or_create(&label).set(*items);

@@ -37,6 +37,15 @@ pub fn known(name: &str) -> String {
     format!("You are {name} here. What needs your say-so comes to this chat.")
 }
 
+/// What is wrong with a platform, for where somebody looks.
+pub fn platform_trouble(channel: &str, trouble: &str) -> String {
+    let mut name = channel.to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    format!("{name}: {trouble}")
+}
+
 /// How a request ended, for a place that others read.
 pub fn bare(request: &Request) -> String {
     format!("{}: {}.", request.code, request.status.as_str())

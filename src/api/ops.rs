@@ -64,7 +64,14 @@ pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     let mut tx = api.store.read().await?;
     let (deliveries, delivery_lag) = store::deliveries::backlog(&mut tx).await?;
     let (inbox, inbox_lag, poison) = store::inbox::backlog(&mut tx).await?;
+    let (notices, notice_lag) = store::notices::backlog(&mut tx).await?;
     let (jobs, job_lag) = store::jobs::backlog(&mut tx).await?;
+    let now = tx.now();
+    let readers = store::readers::list(&mut tx).await?;
+    let platforms = readers.into_iter().map(|reader| {
+        let is_up = reader.trouble_at(now).is_none();
+        (reader.channel, is_up)
+    });
     let writes = i64::try_from(api.store.queued_writes()).unwrap_or(i64::MAX);
     let levels = Levels {
         pending: store::requests::count_pending(&mut tx).await?,
@@ -73,9 +80,11 @@ pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
             ("inbox", inbox, inbox_lag),
             ("inbox_poison", poison, 0),
             ("jobs", jobs, job_lag),
+            ("notices", notices, notice_lag),
             ("writes", writes, 0),
         ],
         waits: api.wakeups.waits(),
+        platforms: platforms.collect(),
     };
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], api.metrics.render(&levels)).into_response())

@@ -1,7 +1,6 @@
 //! `doctor`: one line a check, with the remedy.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -11,10 +10,6 @@ use crate::clock::Timestamp;
 use crate::people::{Binding, Principal};
 use crate::store::{self, Location, Store};
 use crate::wiring;
-
-/// After so long without a look, nobody reads any more. The longest poll takes
-/// less; a webhook is looked after every five minutes.
-const STALE: Duration = Duration::from_mins(6);
 
 #[derive(Serialize)]
 struct Check {
@@ -99,7 +94,10 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
     for reader in store::readers::list(&mut tx).await? {
         let is_configured = probes.iter().any(|(channel, _)| *channel == reader.channel);
         if is_configured {
-            let (ok, detail) = reading(&reader, now);
+            let age = reader.read_at.map_or(0, |at| now.since(at).as_secs());
+            let trouble = reader.trouble_at(now);
+            let ok = trouble.is_none();
+            let detail = trouble.unwrap_or_else(|| format!("last looked for {age} s ago"));
             checks.add(&format!("{} updates", reader.channel), ok, detail);
         }
     }
@@ -122,21 +120,6 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
     };
     checks.add("owed work", !is_late, detail);
     Ok(())
-}
-
-/// How reading a platform's updates goes.
-fn reading(reader: &store::readers::Reader, now: Timestamp) -> (bool, String) {
-    let age = reader.read_at.map(|at| now.since(at));
-    match (&reader.trouble, age) {
-        (Some(trouble), _) => (false, trouble.clone()),
-        (None, Some(age)) if age < STALE => {
-            (true, format!("last looked for updates {} s ago", age.as_secs()))
-        }
-        (None, Some(age)) => {
-            (false, format!("no look for updates for {} s; is a gateway running?", age.as_secs()))
-        }
-        (None, None) => (false, "no updates yet; is a gateway running?".to_owned()),
-    }
 }
 
 /// Where a guardian is reached, and what is in the way elsewhere.

@@ -138,6 +138,20 @@ pub async fn is_any_due(tx: &mut Tx, channel: &str) -> Result<bool, StoreError> 
     Ok(due.is_some())
 }
 
+/// How many are not sent yet, and how many microseconds the oldest has waited.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
+    let now = tx.now().micros();
+    let row: (i64, Option<i64>) =
+        sqlx::query_as("SELECT COUNT(*), MIN(created_at) FROM notices WHERE state = 'queued'")
+            .fetch_one(tx.conn())
+            .await?;
+    Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
+}
+
 /// Removes notices from before `before`, at most 1,000.
 ///
 /// # Errors

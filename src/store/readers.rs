@@ -22,6 +22,25 @@ pub struct Reader {
     pub trouble: Option<String>,
 }
 
+/// After so long without a look, nobody reads any more: the longest poll takes
+/// less, and a webhook is looked after every five minutes.
+const STALE: Duration = Duration::from_mins(6);
+
+impl Reader {
+    /// What is wrong at the moment and what to do, if anything is.
+    pub fn trouble_at(&self, now: Timestamp) -> Option<String> {
+        match (&self.trouble, self.read_at.map(|at| now.since(at))) {
+            (Some(trouble), _) => Some(trouble.clone()),
+            (None, Some(age)) if age < STALE => None,
+            (None, Some(age)) => {
+                let minutes = age.as_secs() / 60;
+                Some(format!("no look for updates for {minutes} minutes; is a gateway running?"))
+            }
+            (None, None) => Some("no updates yet; is a gateway running?".to_owned()),
+        }
+    }
+}
+
 /// Notes where reading goes on, and that it works.
 ///
 /// # Errors

@@ -119,15 +119,28 @@ impl World {
         self.api.until(|api| said(api, chat, words)).await
     }
 
+    /// Waits for the words that answer words about a request.
+    async fn replied(&self, parked: &Parked) {
+        let said = |api: &BotApi| {
+            api.chat(ADA).into_iter().find(|shown| {
+                let is_reply = ["Approved: ", "Denied: ", "Answered "]
+                    .iter()
+                    .any(|start| shown.text.starts_with(start));
+                is_reply && shown.text.contains(&parked.code)
+            })
+        };
+        self.api.until(said).await;
+    }
+
     /// Waits until everything that was sent to the bot was dealt with.
     async fn settled(&self) {
         let wait = async {
             loop {
                 let mut tx = self.gateway.store().read().await.unwrap();
                 let (waiting, _, _) = store::inbox::backlog(&mut tx).await.unwrap();
-                let owed = store::notices::is_any_due(&mut tx, "telegram").await.unwrap();
+                let (owed, _) = store::notices::backlog(&mut tx).await.unwrap();
                 drop(tx);
-                if waiting == 0 && !owed && self.api.unconfirmed().is_empty() {
+                if waiting == 0 && owed == 0 && self.api.unconfirmed().is_empty() {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -525,6 +538,11 @@ async fn a_second_program_with_the_same_token_is_reported_and_outlived(
     };
     let trouble = tokio::time::timeout(Duration::from_secs(20), trouble).await.unwrap();
     assert!(trouble.contains("another program polls"), "{trouble}");
+    let cookie = world.gateway.log_in("owner").await;
+    let (_, page) = world.gateway.page(&cookie, "/console/").await;
+    assert!(page.contains("Telegram: another program polls"), "{page}");
+    let (_, metrics) = world.gateway.get("/metrics").await;
+    assert!(metrics.as_str().unwrap().contains("sayso_channel_up{channel=\"telegram\"} 0"));
     let parked = world.park("one").await;
     let card = world.card(ADA, &parked).await;
     world.press(ADA, &card, "Approve").await;
@@ -608,4 +626,217 @@ async fn the_webhook_is_not_served_where_updates_are_polled() {
     let call = world.gateway.http.post(world.gateway.url("/telegram/webhook"));
     let answer = call.header("x-telegram-bot-api-secret-token", "").send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_group_that_becomes_a_supergroup_keeps_what_is_bound_to_it(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    const OLD: i64 = -880_001;
+    const NEW: i64 = -1_009_990_009;
+    let Some(world) = World::new(database).await else { return };
+    world.gateway.add_guardian("bob").await;
+    let bind = BindGuardian {
+        name: "bob".to_owned(),
+        channel: "telegram".to_owned(),
+        realm: String::new(),
+        account: BOB.to_string(),
+        address: Some(OLD.to_string()),
+    };
+    world.gateway.store().write(bind).await.unwrap().unwrap();
+    world.api.migrates(OLD, NEW);
+    world.settled().await;
+    let mut tx = world.gateway.store().read().await.unwrap();
+    let binding = store::people::find_binding(&mut tx, "telegram", "", &BOB.to_string()).await;
+    assert_eq!(binding.unwrap().unwrap().address, Some(NEW.to_string()));
+}
+
+#[rstest]
+#[tokio::test]
+async fn no_secret_of_the_bot_is_told_to_anybody(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let faults = [Fault::bad_gateway(), Fault::CutBefore, Fault::CutAfter, Fault::bad_gateway()];
+    world.api.fail("getUpdates", faults.clone());
+    world.api.fail("sendMessage", faults);
+    let parked = world.park("one").await;
+    let reported =
+        |readers: Vec<store::readers::Reader>| readers.into_iter().find_map(|r| r.trouble);
+    let trouble = async {
+        loop {
+            let mut tx = world.gateway.store().read().await.unwrap();
+            if let Some(trouble) = reported(store::readers::list(&mut tx).await.unwrap()) {
+                return trouble;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let trouble = tokio::time::timeout(Duration::from_secs(20), trouble).await.unwrap();
+    let told = world.gateway.until(&parked.id, |r| {
+        let deliveries = r["deliveries"].as_array().unwrap();
+        deliveries.iter().any(|d| d["channel"] == "telegram" && !d["detail"].is_null())
+    });
+    let told = told.await.to_string();
+    let (_, metrics) = world.gateway.get("/metrics").await;
+    for text in [
+        trouble,
+        told,
+        metrics.to_string(),
+        format!("{:?}", world.gateway.config.telegram.is_some()),
+    ] {
+        assert!(!text.contains("stand-in"), "{text}");
+    }
+}
+
+/// A day in a chat: twenty requests, every way of answering, a restart in the
+/// middle, a blocked bot; what Ada's phone shows in the end is reviewed.
+#[tokio::test]
+async fn a_day_in_a_chat_reads_like_this() {
+    let Some(mut world) = World::unbound(Database::Sqlite, &[]).await else { return };
+    let code = world.pairing("owner").await;
+    world.api.says(ADA, &format!("/start {code}"));
+    world.hears(ADA, "Welcome").await;
+    let mut codes = vec![code];
+    let mut day = Vec::new();
+
+    // Buttons.
+    for (command, label) in [("cargo test", "Approve"), ("rm -rf /", "✖ Deny")] {
+        let parked = world.park(command).await;
+        let card = world.card(ADA, &parked).await;
+        world.press(ADA, &card, label).await;
+        world.closed(ADA, &parked).await;
+        day.push(parked);
+    }
+    // A code, words, a quote, a reason.
+    for words in ["{} approve", "yes", "no", "/deny {}", "{} no, use staging"] {
+        let parked = world.park("kubectl apply -f prod.yaml").await;
+        world.card(ADA, &parked).await;
+        world.api.says(ADA, &words.replace("{}", &parked.code));
+        world.closed(ADA, &parked).await;
+        world.replied(&parked).await;
+        day.push(parked);
+    }
+    let quoted = world.park("git push --force").await;
+    let card = world.card(ADA, &quoted).await;
+    world.api.says_in(ADA, ADA, "nope", Some(card.id));
+    world.closed(ADA, &quoted).await;
+    world.replied(&quoted).await;
+    day.push(quoted);
+    // Questions: a button, a number, a label, own words, no answer.
+    for (answer, is_press) in
+        [("EU", true), ("2", false), ("eu (frankfurt)", false), ("Skip", true)]
+    {
+        let parked = world.ask("Which region?", &["EU (Frankfurt)", "US (Virginia)"]).await;
+        let card = world.card(ADA, &parked).await;
+        if is_press {
+            world.press(ADA, &card, answer).await;
+        } else {
+            world.api.says(ADA, answer);
+            world.replied(&parked).await;
+        }
+        world.closed(ADA, &parked).await;
+        day.push(parked);
+    }
+    let open = world.ask("What should the branch be called?", &[]).await;
+    world.card(ADA, &open).await;
+    world.api.says(ADA, "feature/telegram");
+    world.closed(ADA, &open).await;
+    world.replied(&open).await;
+    day.push(open);
+
+    // Two at once, and a restart between the question and the answer.
+    let (left, right) = (world.park("make left").await, world.park("make right").await);
+    world.card(ADA, &left).await;
+    world.card(ADA, &right).await;
+    world.gateway.restart().await;
+    world.api.says(ADA, "yes");
+    world.hears(ADA, "which one do you mean").await;
+    for parked in [left, right] {
+        world.api.says(ADA, &format!("{} ok", parked.code));
+        world.closed(ADA, &parked).await;
+        world.replied(&parked).await;
+        day.push(parked);
+    }
+    // Withdrawn by the agent, too late for a press.
+    let gone = world.park("sleep 1").await;
+    let card = world.card(ADA, &gone).await;
+    world.gateway.post(&format!("/v1/requests/{}/cancel", gone.id), &json!({})).await;
+    world.closed(ADA, &gone).await;
+    let (words, _) = world.press(ADA, &card, "Approve").await;
+    assert!(words.contains("Too late"), "{words}");
+    day.push(gone);
+    // Decided at another place.
+    let elsewhere = world.park("touch elsewhere").await;
+    let card = world.card(ADA, &elsewhere).await;
+    let cookie = world.gateway.log_in("owner").await;
+    let (_, page) = world.gateway.page(&cookie, "/console/").await;
+    let form_key = page.split("name=\"form_key\" value=\"").nth(1).unwrap();
+    let form_key = form_key.split('"').next().unwrap();
+    let words = format!("{} approve", elsewhere.code);
+    let fields = [("form_key", form_key), ("text", words.as_str()), ("once", "k1")];
+    world.gateway.submit(&cookie, "/console/say", &fields).await;
+    let closed = world.closed(ADA, &elsewhere).await;
+    assert!(closed.id == card.id && closed.text.contains("via console"), "{}", closed.text);
+    day.push(elsewhere);
+    // Blocked and unblocked.
+    world.api.blocks(ADA);
+    world.settled().await;
+    let late = world.park("echo late").await;
+    world
+        .gateway
+        .until(&late.id, |r| {
+            let deliveries = r["deliveries"].as_array().unwrap();
+            deliveries.iter().any(|d| d["channel"] == "telegram" && d["state"] == "failed")
+        })
+        .await;
+    world.api.unblocks(ADA);
+    let card = world.card(ADA, &late).await;
+    world.press(ADA, &card, "Approve").await;
+    world.closed(ADA, &late).await;
+    day.push(late);
+    // A card that was removed.
+    let removed = world.park("echo removed").await;
+    let card = world.card(ADA, &removed).await;
+    world.api.removes(ADA, card.id);
+    world.api.says(ADA, &format!("{} approve", removed.code));
+    world.replied(&removed).await;
+    world.hears(ADA, "(shell): Approved").await;
+    day.push(removed);
+
+    // Nobody answers in time.
+    let slept = world.park("echo slept").await;
+    world.card(ADA, &slept).await;
+    world.gateway.store().clock().advance(Duration::from_mins(16));
+    world.closed(ADA, &slept).await;
+    day.push(slept);
+
+    assert_eq!(day.len(), 20);
+    let mut transcript = transcript(&world.api);
+    codes.extend(day.iter().map(|parked| parked.code.clone()));
+    for (index, code) in codes.iter().enumerate() {
+        transcript = transcript.replace(code.as_str(), &format!("CODE{index}"));
+    }
+    let digest = regex::Regex::new(r"Digest [0-9a-f]{8}").unwrap();
+    let instant = regex::Regex::new(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}(:\d{2})? UTC").unwrap();
+    let transcript = digest.replace_all(&transcript, "Digest D");
+    let transcript = instant.replace_all(&transcript, "THEN");
+    insta::assert_snapshot!("a_day_in_a_chat", transcript);
+}
+
+/// What Ada's phone shows, in order.
+fn transcript(api: &BotApi) -> String {
+    let mut lines = Vec::new();
+    for shown in api.chat(ADA) {
+        let who = if shown.from == 700 { "bot" } else { "Ada" };
+        let quoted = shown.reply_to.map_or("", |_| " (quoting a card)");
+        lines.push(format!("{who}{quoted}:"));
+        lines.extend(shown.text.lines().map(|line| format!("    {line}")));
+        for row in &shown.buttons {
+            let labels: Vec<String> = row.iter().map(|(label, _)| format!("[ {label} ]")).collect();
+            lines.push(format!("    {}", labels.join(" ")));
+        }
+    }
+    lines.join("\n")
 }

@@ -136,7 +136,14 @@ async fn show_waiting(
         Some(id) => console.desk.reply(&visitor, id).await?,
         None => None,
     };
-    let page = view::Waiting { visitor: &visitor, items: &items, count, recent: &recent };
+    let troubles = console.desk.troubles().await?;
+    let page = view::Waiting {
+        visitor: &visitor,
+        items: &items,
+        count,
+        recent: &recent,
+        troubles: &troubles,
+    };
     Ok(view::waiting(&page, said.as_deref(), seen).into_response())
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Waiting<'a> {
     pub(crate) items: &'a [Item],
     pub(crate) count: u64,
     pub(crate) recent: &'a [Item],
+    pub(crate) troubles: &'a [String],
 }
 
 struct Frame<'a> {
@@ -94,11 +95,12 @@ pub(crate) fn login(link: &str) -> Markup {
 }
 
 pub(crate) fn waiting(page: &Waiting<'_>, said: Option<&str>, seen: u64) -> Markup {
-    let Waiting { visitor, items, count, recent } = page;
+    let Waiting { visitor, items, count, recent, troubles } = page;
     let shown = items.len() as u64;
     let main = html! {
         (said_words(said))
         div id="live" {
+            @for trouble in *troubles { p.trouble role="status" { (trouble) } }
             h1 { "Waiting for you" @if *count > 0 { " " span.count { (count) } } }
             @if items.is_empty() {
                 p.empty { "Nothing waits. New requests appear here by themselves." }

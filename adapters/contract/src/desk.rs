@@ -83,6 +83,10 @@ pub trait Desk: Send + Sync {
     /// dealt with.
     async fn reply(&self, visitor: &Visitor, accepted: &str) -> Result<Option<String>, DeskError>;
 
+    /// What is wrong elsewhere and should be known where somebody looks: one
+    /// sentence each.
+    async fn troubles(&self) -> Result<Vec<String>, DeskError>;
+
     /// The cards that wait, oldest first, at most `limit`, and how many there
     /// are in all.
     async fn waiting(&self, at: &Address, limit: u32) -> Result<(Vec<Item>, u64), DeskError>;

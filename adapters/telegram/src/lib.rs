@@ -35,7 +35,7 @@ use url::Url;
 
 use crate::api::{Api, Fault, PATIENCE, Token};
 use crate::inbound::Receiver;
-use crate::pace::Pace;
+use crate::pace::{Pace, What};
 use crate::refusal::Refusal;
 use crate::render::{BUDGET, EXACT_UNITS, Message, Whole};
 
@@ -183,7 +183,7 @@ impl Telegram {
         message: &Message,
         is_silent: bool,
     ) -> Result<Receipt, Trouble> {
-        self.turn(to.chat).await?;
+        self.turn(to.chat, What::Message).await?;
         let mut call = SendMessage::new(ChatId(to.chat), message.text.clone())
             .entities(message.entities.clone())
             .link_preview_options(no_preview())
@@ -200,7 +200,7 @@ impl Telegram {
     }
 
     async fn edit(&self, to: Target, id: i32, message: &Message) -> Result<(), Trouble> {
-        self.turn(to.chat).await?;
+        self.turn(to.chat, What::Edit).await?;
         let mut call = EditMessageText::new(ChatId(to.chat), MessageId(id), message.text.clone())
             .entities(message.entities.clone())
             .link_preview_options(no_preview());
@@ -214,8 +214,8 @@ impl Telegram {
         }
     }
 
-    async fn turn(&self, chat: i64) -> Result<(), Trouble> {
-        self.shared.pace.turn(chat).await.map_err(|after| {
+    async fn turn(&self, chat: i64, what: What) -> Result<(), Trouble> {
+        self.shared.pace.turn(chat, what).await.map_err(|after| {
             let reason = "waiting for the chat's turn".to_owned();
             Trouble::Final(SendError::Retry { after, reason })
         })
@@ -265,7 +265,7 @@ impl Telegram {
             Whole::File(text) => {
                 let name = format!("{}.txt", card.reference);
                 let caption = format!("The whole text of {}", card.reference);
-                self.turn(to.chat).await.map_err(Trouble::into_error)?;
+                self.turn(to.chat, What::Message).await.map_err(Trouble::into_error)?;
                 let sent: Result<Posted, Fault> =
                     self.shared.api.send_file(to.chat, &name, text, &caption).await;
                 sent.map_err(|fault| self.trouble(to.chat, fault).into_error())?;

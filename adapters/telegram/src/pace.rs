@@ -1,8 +1,9 @@
 //! Pacing: what the platform asks of bots, and what it told us.
 //!
 //! One message a second in a chat, 20 a minute in a group, 30 a second in all;
-//! short bursts pass. The platform's own `retry_after` counts above all of it,
-//! for the chat that it was said of.
+//! short bursts pass. Edits have a pace of their own, so that a card closes
+//! while others are being posted. The platform's own `retry_after` counts above
+//! all of it, for the chat that it was said of.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +11,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How far ahead of its pace a chat may be: a burst of three.
-const CHAT_BURST: u32 = 3;
+/// How far ahead of its pace a chat may be: a short burst, as when somebody
+/// answers several cards.
+const CHAT_BURST: u32 = 8;
 const CHAT_EVERY: Duration = Duration::from_secs(1);
 const GROUP_EVERY: Duration = Duration::from_secs(3);
 const ALL_EVERY: Duration = Duration::from_millis(34);
 const ALL_BURST: u32 = 10;
 /// Who has to wait longer is told so; who has to wait less waits here.
 const SHORT: Duration = Duration::from_millis(1_500);
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    /// A new message.
+    Message,
+    /// A change of one that stands there.
+    Edit,
+}
 
 /// When something may be sent.
 #[derive(Default)]
@@ -27,7 +38,7 @@ pub(crate) struct Pace {
 
 #[derive(Default)]
 struct State {
-    chats: HashMap<i64, Instant>,
+    chats: HashMap<(i64, What), Instant>,
     all: Option<Instant>,
     pauses: HashMap<i64, Instant>,
 }
@@ -38,13 +49,13 @@ impl Pace {
     /// # Errors
     ///
     /// The time to wait, if it is long; no turn is taken then.
-    pub(crate) async fn turn(&self, chat: i64) -> Result<(), Duration> {
-        let wait = self.reserve(chat, Instant::now())?;
+    pub(crate) async fn turn(&self, chat: i64, what: What) -> Result<(), Duration> {
+        let wait = self.reserve(chat, what, Instant::now())?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
 
-    fn reserve(&self, chat: i64, now: Instant) -> Result<Duration, Duration> {
+    fn reserve(&self, chat: i64, what: What, now: Instant) -> Result<Duration, Duration> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // What lies in the past says nothing any more.
         if state.chats.len() > 1_000 {
@@ -52,7 +63,7 @@ impl Pace {
         }
         state.pauses.retain(|_, until| *until > now);
         let every = if chat < 0 { GROUP_EVERY } else { CHAT_EVERY };
-        let of_chat = state.chats.get(&chat).copied().unwrap_or(now).max(now);
+        let of_chat = state.chats.get(&(chat, what)).copied().unwrap_or(now).max(now);
         let of_all = state.all.unwrap_or(now).max(now);
         let paused = state.pauses.get(&chat).copied().unwrap_or(now);
         let at = (of_chat.checked_sub(every * (CHAT_BURST - 1)).unwrap_or(now))
@@ -63,7 +74,7 @@ impl Pace {
         if wait > SHORT {
             return Err(wait);
         }
-        state.chats.insert(chat, of_chat + every);
+        state.chats.insert((chat, what), of_chat + every);
         state.all = Some(of_all + ALL_EVERY);
         Ok(wait)
     }
@@ -83,8 +94,8 @@ mod tests {
     async fn a_chat_gets_a_short_burst_and_then_one_a_second() {
         let pace = Pace::default();
         let start = Instant::now();
-        for _ in 0..6 {
-            while let Err(wait) = pace.turn(7).await {
+        for _ in 0..11 {
+            while let Err(wait) = pace.turn(7, What::Message).await {
                 tokio::time::sleep(wait).await;
             }
         }
@@ -96,11 +107,11 @@ mod tests {
     async fn a_pause_holds_its_chat_alone() {
         let pace = Pace::default();
         pace.pause(7, Duration::from_secs(33));
-        let wait = pace.turn(7).await.unwrap_err();
+        let wait = pace.turn(7, What::Edit).await.unwrap_err();
         assert!(wait > Duration::from_secs(32), "{wait:?}");
-        assert_eq!(pace.turn(8).await, Ok(()));
+        assert_eq!(pace.turn(8, What::Edit).await, Ok(()));
         tokio::time::sleep(Duration::from_secs(34)).await;
-        assert_eq!(pace.turn(7).await, Ok(()));
+        assert_eq!(pace.turn(7, What::Message).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,7 +119,7 @@ mod tests {
         let pace = Pace::default();
         let start = Instant::now();
         for chat in 0..300 {
-            while let Err(wait) = pace.turn(chat).await {
+            while let Err(wait) = pace.turn(chat, What::Edit).await {
                 tokio::time::sleep(wait).await;
             }
         }
