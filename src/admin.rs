@@ -141,6 +141,11 @@ impl Write for BindGuardian {
         if let Err(error) = check_account(&self.channel, &self.account) {
             return Ok(Err(error));
         }
+        let is_shared = self.address.as_ref().is_some_and(|address| address.starts_with('-'));
+        if self.channel == "telegram" && is_shared {
+            let words = "that is the address of a group; cards go to private chats only";
+            return Ok(Err(AdminError::Account(words)));
+        }
         let Some(person) = store::people::find_by_name(tx, &self.name).await? else {
             return Ok(Err(AdminError::Unknown("guardian")));
         };

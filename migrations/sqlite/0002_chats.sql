@@ -23,6 +23,7 @@ CREATE TABLE notices (
     created_at  INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX notices_due ON notices (channel, next_at) WHERE state = 'queued';
+CREATE INDEX notices_of_chat ON notices (channel, address, id) WHERE state IN ('queued', 'sending');
 CREATE INDEX notices_by_age ON notices (created_at);
 
 CREATE TABLE pairings (
@@ -42,3 +43,6 @@ CREATE TABLE strangers (
     told_at      INTEGER NOT NULL,
     PRIMARY KEY (channel, realm, account)
 ) STRICT;
+
+-- What could not be delivered is looked for when its person is seen again.
+CREATE INDEX deliveries_failed ON deliveries (binding) WHERE state = 'failed';

@@ -31,10 +31,13 @@ pub struct Drawn {
 pub fn draw(request: &Request, view: View) -> Drawn {
     let mut painter = Painter::default();
     let mut exact = exact_parts(request, &mut painter);
+    let title = title(request, &mut painter);
     let labels = request.content.options.iter();
     let mut items: Vec<String> = labels.map(|o| painter.words(&o.label)).collect();
     let of_items: usize = items.iter().map(|item| Unit::Utf16.len(item) + 8).sum();
-    let total = exact.iter().map(Part::units).sum::<usize>() + of_items;
+    let tool = request.content.tool.as_ref().map_or(String::new(), |t| painter.words(&t.name));
+    let of_title = Unit::Utf16.len(&title) + Unit::Utf16.len(&tool);
+    let total = exact.iter().map(Part::units).sum::<usize>() + of_items + of_title;
     let is_whole = view.is_opened || total <= view.exact_units;
     if !is_whole {
         // Options are what is chosen from: they may have half of the room.
@@ -56,7 +59,6 @@ pub fn draw(request: &Request, view: View) -> Drawn {
         blocks.extend(painter.warnings(request, is_whole).into_iter().map(Block::Warning));
     }
     blocks.push(Block::Facts(facts(request, &mut painter)));
-    let title = title(request, &mut painter);
     let card = Card {
         title,
         status: wording::status(request),
@@ -278,7 +280,7 @@ fn actions(request: &Request, is_whole: bool, items: &[String]) -> Vec<Button> {
         let callback = Callback { request: request.id, action };
         let token = callback.to_string().parse().ok()?;
         let asks_for = (action == Action::RejectReason).then(|| "Why not?".to_owned());
-        Some(Button { token, label: label.to_owned(), emphasis, asks_for })
+        Some(Button { token, label: label.to_owned(), emphasis, asks_for, item: None })
     };
     let mut buttons = Vec::new();
     if !is_whole {
@@ -293,8 +295,12 @@ fn actions(request: &Request, is_whole: bool, items: &[String]) -> Vec<Button> {
             buttons.push(button(Action::RejectReason, "Deny with reason", Secondary));
         }
         Kind::Question => {
-            for (index, item) in items.iter().enumerate() {
-                buttons.push(button(Action::Answer(index), item, Secondary));
+            // Options that look the same once they are cut can't be told apart.
+            let is_clear =
+                items.iter().collect::<std::collections::HashSet<_>>().len() == items.len();
+            for (index, item) in items.iter().enumerate().filter(|_| is_whole || is_clear) {
+                let chosen = button(Action::Answer(index), item, Secondary);
+                buttons.push(chosen.map(|button| Button { item: Some(index), ..button }));
             }
             buttons.push(button(Action::AnswerSkip, "Skip", Secondary));
         }

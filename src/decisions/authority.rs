@@ -1,6 +1,6 @@
 //! May this person, by this means, do this to this request? Pure.
 
-use crate::decisions::{Means, Policy, Verdict, was_shown_whole};
+use crate::decisions::{Actor, Attempt, Means, Policy, Verdict, was_shown_whole};
 use crate::requests::{Kind, Request};
 
 /// Why a verdict can't be taken although the person may decide.
@@ -22,18 +22,18 @@ pub enum Objection {
     Changed,
 }
 
-/// Whether `verdict` fits the request at all.
+/// Whether what is said fits the request at all.
 ///
 /// # Errors
 ///
 /// The first [`Objection`] that applies.
 pub fn check(
     request: &Request,
-    verdict: &Verdict,
-    means: Means,
+    actor: &Actor,
+    attempt: &Attempt,
     policy: Policy,
 ) -> Result<(), Objection> {
-    match (request.content.kind, verdict) {
+    match (request.content.kind, &attempt.verdict) {
         (Kind::Question, Verdict::Answer(answer)) => {
             let content = &request.content;
             match (&answer.option, &answer.text) {
@@ -48,10 +48,10 @@ pub fn check(
         (Kind::Question, Verdict::Skip)
         | (Kind::ToolApproval | Kind::AccessRequest, Verdict::Deny { .. }) => Ok(()),
         (Kind::ToolApproval | Kind::AccessRequest, Verdict::Approve) => {
-            if !was_shown_whole(request) {
+            if !was_shown_whole(request, &actor.channel) {
                 return Err(Objection::NotOpened);
             }
-            let limit = match means {
+            let limit = match attempt.means {
                 Means::Tap | Means::Code | Means::Quote | Means::Keyboard => return Ok(()),
                 Means::Reaction => policy.reaction_max_risk,
                 Means::BareText => policy.bare_text_max_risk,

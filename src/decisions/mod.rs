@@ -16,14 +16,17 @@ use crate::decisions::authority::Objection;
 use crate::display::make_safe;
 use crate::ids::RequestId;
 use crate::requests::status::{Status, TransitionError};
-use crate::requests::{Content, Outcome, Request, Shown};
+use crate::requests::{Content, Outcome, Request};
 use crate::resolvers;
 use crate::store::requests::Closing;
 use crate::store::{self, StoreError, Tx, audit, deliveries};
 
-/// Characters of exact text that every surface could show; a longer text has to
-/// be opened before it can be approved, even where no card stands yet.
-pub const WHOLE_CHARS: usize = 2_400;
+/// UTF-16 code units that every surface shows whole; a longer text has to be
+/// shown whole somewhere before it can be approved. The smallest capacity of a
+/// channel is 2,400.
+pub const WHOLE_UNITS: usize = 2_000;
+/// Those that a page shows, where no card stands yet.
+const PAGE_UNITS: usize = 4_000;
 
 /// Decides a request, if `actor` may and nobody was first.
 ///
@@ -60,7 +63,7 @@ pub async fn decide(
     let fits = if is_changed {
         Err(Objection::Changed)
     } else {
-        authority::check(&request, &attempt.verdict, attempt.means, policy)
+        authority::check(&request, actor, attempt, policy)
     };
     if let Err(objection) = fits {
         return Ok(Ruling::WrongAction(request, objection));
@@ -175,13 +178,14 @@ pub async fn expire(tx: &mut Tx) -> Result<usize, StoreError> {
     Ok(expired.len())
 }
 
-/// Notes that the guardian opened the whole text of a request's cards.
+/// Notes that the guardian opened the whole text of a request's card at the place
+/// where they are.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
 pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(), StoreError> {
-    if !deliveries::mark_opened(tx, request.id).await? {
+    if !deliveries::mark_opened(tx, request.id, actor.binding).await? {
         return Ok(());
     }
     store::requests::bump_version(tx, request.id).await?;
@@ -200,28 +204,47 @@ pub async fn reveal(tx: &mut Tx, request: &Request, actor: &Actor) -> Result<(),
     Ok(())
 }
 
-/// Whether a person could see all of it: a card with the whole text arrived, or
-/// the text was opened. Where no card has arrived at all, whether any surface
-/// could show it.
-pub fn was_shown_whole(request: &Request) -> bool {
-    match request.shown {
-        Shown { whole: 1.., .. } => true,
-        Shown { cards: 1.., .. } => false,
-        Shown { .. } => fits_everywhere(&request.content),
-    }
-}
-
-/// Whether every surface can show this content whole, measured as it is drawn.
-pub fn fits_everywhere(content: &Content) -> bool {
-    let input = content.tool.as_ref().map(|tool| &tool.input);
-    let input = input.and_then(|i| serde_json::to_string_pretty(i).ok()).unwrap_or_default();
-    let body = content.body.as_deref().unwrap_or_default();
-    // A character that is spelt out takes ten.
-    if (input.len() + body.len()) * 10 <= WHOLE_CHARS {
+/// Whether a person who acts in `channel` could see all of it. A message with
+/// the whole text counts, and a page with it that was seen; to somebody at a
+/// page, or at the operator's keyboard beside it, also one that stands there now.
+/// A text that every surface shows whole always counts.
+pub fn was_shown_whole(request: &Request, channel: &str) -> bool {
+    let is_at_a_page = matches!(channel, "console" | "cli");
+    let shown = request.shown;
+    if shown.whole > 0 || (is_at_a_page && shown.whole_pages > 0) {
         return true;
     }
-    let drawn = |text: &str| make_safe(text).text.chars().count();
-    drawn(&input) + drawn(body) <= WHOLE_CHARS
+    let limit = if is_at_a_page && shown.cards == 0 { PAGE_UNITS } else { WHOLE_UNITS };
+    fits(&request.content, limit)
+}
+
+/// Whether every surface can show this content whole.
+pub fn fits_everywhere(content: &Content) -> bool {
+    fits(content, WHOLE_UNITS)
+}
+
+/// Measured as it is drawn, with keys and options, and rather too long than too
+/// short: as JSON a text is at least as long as by itself.
+fn fits(content: &Content, limit: usize) -> bool {
+    let tool = content.tool.as_ref();
+    let input = tool.and_then(|tool| serde_json::to_string_pretty(&tool.input).ok());
+    let labels = content.options.iter().map(|option| option.label.as_str());
+    let texts: Vec<&str> = [
+        input.as_deref(),
+        content.body.as_deref(),
+        content.title.as_deref(),
+        tool.map(|tool| tool.name.as_str()),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(labels)
+    .collect();
+    // A character that is spelt out takes ten.
+    if texts.iter().map(|text| text.len() + 8).sum::<usize>() * 10 <= limit {
+        return true;
+    }
+    let drawn = |text: &&str| make_safe(text).text.encode_utf16().count() + 8;
+    texts.iter().map(drawn).sum::<usize>() <= limit
 }
 
 /// What must be true with every end: cards show it, the agent is owed it.

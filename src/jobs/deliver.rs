@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sayso_channel::{Address, Card, Channel, MessageRef, SendError};
+use sayso_channel::{Address, Card, Channel, MessageRef, Receipt, SendError};
 use tokio::task::JoinSet;
 
 use crate::broadcaster;
 use crate::broadcaster::cards::{View, draw};
 use crate::clock::Timestamp;
+use crate::ids::DeliveryId;
 use crate::jobs::{Bench, POLL};
 use crate::requests::Request;
 use crate::store::deliveries::{Attempt, Delivery, State};
@@ -22,6 +23,8 @@ const SLOTS: usize = 32;
 /// Attempts after which a card that can't be sent is given up until the person
 /// is seen again.
 const MAX_ATTEMPTS: i64 = 12;
+/// How long it takes until a card that may have been sent is sent once more.
+const DOUBT: Duration = Duration::from_secs(30);
 /// No card is tried again before so long for ever.
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
@@ -93,7 +96,7 @@ async fn make_so(
     let found = store::requests::find(&mut bench.store.read().await?, delivery.request).await?;
     let Some(request) = found else { return Ok(()) };
     let now = bench.store.clock().now();
-    let mut trouble = None;
+    let (mut trouble, mut left_behind) = (None, None);
     let attempt = if delivery.message.is_none() && request.status.is_final() {
         // Nothing stands there and nothing is to be decided: nothing to show.
         Attempt {
@@ -103,14 +106,17 @@ async fn make_so(
             message: None,
             shown_version: Some(delivery.desired_version),
             is_whole: None,
+            counts: true,
             detail: delivery.detail.clone(),
             next_at: NEVER,
         }
     } else {
         let drawn = draw(&request, view(channel, &delivery));
-        let result = show(channel, &delivery, &drawn.card).await;
-        if let Err(SendError::Unreachable { reason }) = &result {
-            trouble = Some(reason.clone());
+        let result = show_patiently(bench, channel, &delivery, &drawn.card).await;
+        match &result {
+            Err(SendError::Unreachable { reason }) => trouble = Some(reason.clone()),
+            Ok(receipt) => left_behind.clone_from(&receipt.left_behind),
+            Err(_) => {}
         }
         let attempt = outcome(&delivery, &request, result, now);
         let is_whole = attempt.shown_version.map(|_| drawn.is_whole);
@@ -121,7 +127,8 @@ async fn make_so(
         bench.metrics.delivered(now.since(request.created_at).as_secs_f64());
     }
     let speaks = channel.capacity().speaks;
-    bench.store.write(Record { attempt, delivery, request, is_first, trouble, speaks }).await
+    let record = Record { attempt, delivery, request, is_first, trouble, left_behind, speaks };
+    bench.store.write(record).await
 }
 
 fn view(channel: &Arc<dyn Channel>, delivery: &Delivery) -> View {
@@ -129,38 +136,74 @@ fn view(channel: &Arc<dyn Channel>, delivery: &Delivery) -> View {
     View { exact_units, is_opened: delivery.opened_at.is_some() }
 }
 
-/// Posts the card, or edits it where it stands; the message that it is now.
+/// Posts the card, or edits it where it stands.
 async fn show(
     channel: &Arc<dyn Channel>,
     delivery: &Delivery,
     card: &Card,
-) -> Result<String, SendError> {
+) -> Result<Receipt, SendError> {
     let address = Address(delivery.address.clone());
-    let receipt = match &delivery.message {
-        None => channel.send(&address, card, &delivery.id.to_string()).await?,
-        Some(message) => channel.update(&MessageRef { address, id: message.clone() }, card).await?,
-    };
-    Ok(receipt.message.id)
+    match &delivery.message {
+        None => channel.send(&address, card, &delivery.id.to_string()).await,
+        Some(message) => channel.update(&MessageRef { address, id: message.clone() }, card).await,
+    }
+}
+
+/// Shows the card, and keeps the claim for as long as that takes.
+async fn show_patiently(
+    bench: &Bench,
+    channel: &Arc<dyn Channel>,
+    delivery: &Delivery,
+    card: &Card,
+) -> Result<Receipt, SendError> {
+    let showing = show(channel, delivery, card);
+    tokio::pin!(showing);
+    loop {
+        tokio::select! {
+            shown = &mut showing => return shown,
+            () = tokio::time::sleep(store::deliveries::LEASE / 3) => {
+                // Without it somebody else may post the same; that is mended
+                // when a second copy is pressed.
+                let _ = bench.store.write(Keep { id: delivery.id, fence: delivery.fence }).await;
+            }
+        }
+    }
+}
+
+struct Keep {
+    id: DeliveryId,
+    fence: i64,
+}
+
+#[async_trait]
+impl Write for Keep {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        store::deliveries::keep(tx, self.id, self.fence).await
+    }
 }
 
 fn outcome(
     delivery: &Delivery,
     request: &Request,
-    result: Result<String, SendError>,
+    result: Result<Receipt, SendError>,
     now: Timestamp,
 ) -> Attempt {
     let again = |after: Duration| now.plus(after.max(backoff(delivery.attempts)));
+    let stands = delivery.message.is_some();
     match result {
-        Ok(message) => Attempt {
+        Ok(receipt) => Attempt {
             id: delivery.id,
             fence: delivery.fence,
             state: State::Sent,
-            message: Some(message),
+            message: Some(receipt.message.id),
             // The card was drawn from what was claimed; if the request has changed
             // since, it is due again.
             shown_version: Some(request.version.min(delivery.desired_version)),
             is_whole: None,
             detail: None,
+            counts: true,
             next_at: now,
         },
         Err(SendError::Gone) => Attempt {
@@ -170,20 +213,38 @@ fn outcome(
         Err(SendError::Unreachable { reason } | SendError::Rejected { reason }) => {
             failed(delivery, State::Failed, &reason, NEVER)
         }
-        Err(SendError::Retry { reason, .. } | SendError::Unknown { reason })
-            if delivery.attempts >= MAX_ATTEMPTS =>
-        {
+        Err(SendError::Busy { after }) => {
+            let state = if stands { delivery.state } else { State::Queued };
+            let attempt =
+                failed(delivery, state, "waiting for its turn", now.plus(jittered(after)));
+            Attempt { counts: false, ..attempt }
+        }
+        // A card that stands there is edited until it shows how things are,
+        // however long that takes.
+        Err(SendError::Retry { reason, .. }) if !stands && delivery.attempts >= MAX_ATTEMPTS => {
             failed(delivery, State::Failed, &reason, NEVER)
         }
         Err(SendError::Retry { after, reason }) => {
-            let state = if delivery.message.is_some() { delivery.state } else { State::Queued };
-            failed(delivery, state, &reason, again(after))
+            let state = if stands { delivery.state } else { State::Queued };
+            failed(delivery, state, &reason, again(jittered(after)))
         }
+        Err(SendError::Unknown { reason }) if stands => {
+            failed(delivery, delivery.state, &reason, again(DOUBT))
+        }
+        // Sent once more; then a second copy is worse than none. The first press
+        // on either tells which message it is.
         Err(SendError::Unknown { reason }) => {
-            let state = if delivery.message.is_some() { delivery.state } else { State::Unknown };
-            failed(delivery, state, &reason, again(store::deliveries::LEASE))
+            let is_first = delivery.state != State::Unknown;
+            let next_at = if is_first { again(DOUBT) } else { NEVER };
+            failed(delivery, State::Unknown, &reason, next_at)
         }
     }
+}
+
+/// Up to a fifth longer, so that those who were told the same don't come back
+/// together.
+fn jittered(after: Duration) -> Duration {
+    after.mul_f64(rand::random_range(1.0..1.2))
 }
 
 fn failed(delivery: &Delivery, state: State, detail: &str, next_at: Timestamp) -> Attempt {
@@ -194,6 +255,7 @@ fn failed(delivery: &Delivery, state: State, detail: &str, next_at: Timestamp) -
         message: None,
         shown_version: None,
         is_whole: None,
+        counts: true,
         detail: Some(detail.to_owned()),
         next_at,
     }
@@ -212,6 +274,9 @@ struct Record {
     is_first: bool,
     /// Why the person can't be reached there at all, if that is so.
     trouble: Option<String>,
+    /// A message that still stands with buttons and is to be closed with the
+    /// others.
+    left_behind: Option<String>,
     /// Whether the channel takes loose words.
     speaks: bool,
 }
@@ -221,6 +286,10 @@ impl Record {
     async fn follow_through(&self, tx: &mut Tx) -> Result<(), StoreError> {
         if let Some(why) = &self.trouble {
             store::people::set_trouble(tx, self.delivery.binding, why).await?;
+        }
+        if let Some(message) = &self.left_behind {
+            let version = self.request.version;
+            store::deliveries::leave_behind(tx, &self.delivery, message, version).await?;
         }
         if self.attempt.state == State::Gone && self.request.status.is_final() && self.speaks {
             let words = wording::gone(&self.request);
@@ -287,13 +356,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ids::{AgentId, BindingId, DeliveryId, PrincipalId, RequestId};
+    use crate::ids::{AgentId, BindingId, PrincipalId, RequestId};
     use crate::requests::code::Code;
     use crate::requests::status::Status;
     use crate::requests::{Content, Kind, Risk, Shown};
 
-    #[test]
-    fn a_card_drawn_from_an_older_claim_does_not_count_as_the_newest() {
+    fn request() -> Request {
         let at = Timestamp::from_micros(1);
         let content = Content {
             kind: Kind::Question,
@@ -303,7 +371,7 @@ mod tests {
             options: Vec::new(),
             allow_text: true,
         };
-        let request = Request {
+        Request {
             id: RequestId::new(),
             code: Code::random(),
             status: Status::Pending,
@@ -327,8 +395,11 @@ mod tests {
             deadline: at,
             outcome: None,
             shown: Shown::default(),
-        };
-        let claimed = Delivery {
+        }
+    }
+
+    fn claimed(request: &Request) -> Delivery {
+        Delivery {
             id: DeliveryId::new(),
             request: request.id,
             binding: BindingId::new(),
@@ -345,10 +416,50 @@ mod tests {
             detail: None,
             attempts: 1,
             fence: 1,
-        };
+        }
+    }
 
-        let attempt = outcome(&claimed, &request, Ok("m".to_owned()), at);
+    #[test]
+    fn a_card_drawn_from_an_older_claim_does_not_count_as_the_newest() {
+        let (request, at) = (request(), Timestamp::from_micros(1));
+        let claimed = claimed(&request);
+        let message = MessageRef { address: Address("ada".to_owned()), id: "m".to_owned() };
+        let receipt = Receipt { message, left_behind: None };
+        let attempt = outcome(&claimed, &request, Ok(receipt), at);
 
         assert_eq!(attempt.shown_version, Some(1), "version 2 is due again");
+    }
+
+    #[test]
+    fn a_card_in_doubt_is_sent_once_more_and_not_a_third_time() {
+        let (request, at) = (request(), Timestamp::from_micros(1));
+        let unsent = Delivery { message: None, state: State::Sending, ..claimed(&request) };
+        let lost = || Err(SendError::Unknown { reason: "cut".to_owned() });
+
+        let first = outcome(&unsent, &request, lost(), at);
+        assert_eq!(first.state, State::Unknown);
+        assert!(first.next_at >= at.plus(DOUBT) && first.next_at < NEVER);
+        let again = Delivery { state: State::Unknown, attempts: 2, ..unsent };
+        let second = outcome(&again, &request, lost(), at);
+        assert_eq!((second.state, second.next_at), (State::Unknown, NEVER));
+    }
+
+    #[test]
+    fn a_card_that_stands_is_edited_however_long_it_takes_and_its_pace_is_no_failure() {
+        let (request, at) = (request(), Timestamp::from_micros(1));
+        let standing = Delivery { attempts: 1_000, ..claimed(&request) };
+        let after = Duration::from_secs(1);
+        for error in [
+            SendError::Retry { after, reason: "down".to_owned() },
+            SendError::Unknown { reason: "cut".to_owned() },
+            SendError::Busy { after },
+        ] {
+            let attempt = outcome(&standing, &request, Err(error), at);
+            assert_eq!(attempt.state, State::Sent);
+            assert!(attempt.next_at < at.plus(Duration::from_mins(2)));
+        }
+        let unsent = Delivery { message: None, state: State::Sending, ..standing };
+        let waits = outcome(&unsent, &request, Err(SendError::Busy { after }), at);
+        assert_eq!((waits.state, waits.counts), (State::Queued, false));
     }
 }

@@ -55,6 +55,7 @@ impl Write for TakeUp {
     type Out = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        store::leases::release_all(tx).await?;
         store::inbox::release(tx).await?;
         store::jobs::release(tx).await?;
         store::deliveries::release(tx).await

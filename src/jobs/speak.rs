@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sayso_channel::{Address, Channel, SendError};
+use tokio::task::JoinSet;
 
 use crate::clock::Timestamp;
 use crate::ids::NoticeId;
@@ -13,7 +14,7 @@ use crate::store::notices::{Notice, Progress};
 use crate::store::{self, StoreError, Tx, Write};
 
 /// Conversations spoken to at the same time.
-const BATCH: i64 = 16;
+const SLOTS: usize = 16;
 /// Words that come later than that are not understood any more.
 const TOO_LATE: Duration = Duration::from_mins(10);
 
@@ -21,35 +22,32 @@ const TOO_LATE: Duration = Duration::from_mins(10);
 pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
     let lifecycle = bench.lifecycle.clone();
     let mut anything = bench.wakeups.anything();
+    let mut running = JoinSet::new();
     loop {
         tokio::select! {
-            () = lifecycle.stopping() => return,
-            changed = anything.changed() => if changed.is_err() { return },
+            () = lifecycle.stopping() => break,
+            changed = anything.changed() => if changed.is_err() { break },
+            Some(_) = running.join_next() => {}
             () = tokio::time::sleep(POLL) => {}
         }
-        loop {
-            match turn(&bench, &channel).await {
-                Ok(0) => break,
-                Ok(_) if lifecycle.is_stopping() => return,
-                Ok(_) => {}
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "Words could not be claimed; trying again");
-                    break;
-                }
-            }
+        // Whatever ended besides makes room too.
+        while running.try_join_next().is_some() {}
+        if let Err(error) = start(&bench, &channel, &mut running).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "Words could not be claimed; trying again");
         }
     }
+    while running.join_next().await.is_some() {}
 }
 
-struct Claim(&'static str);
+struct Claim(&'static str, i64);
 
 #[async_trait]
 impl Write for Claim {
     type Out = Vec<Notice>;
 
     async fn run(&self, tx: &mut Tx) -> Result<Vec<Notice>, StoreError> {
-        store::notices::claim_due(tx, self.0, BATCH).await
+        store::notices::claim_due(tx, self.0, self.1).await
     }
 }
 
@@ -64,15 +62,19 @@ impl Write for Record {
     }
 }
 
-async fn turn(bench: &Bench, channel: &Arc<dyn Channel>) -> Result<usize, StoreError> {
+/// Starts as many notices that are due as there is room for.
+async fn start(
+    bench: &Bench,
+    channel: &Arc<dyn Channel>,
+    running: &mut JoinSet<()>,
+) -> Result<(), StoreError> {
     let name = channel.name();
-    if !store::notices::is_any_due(&mut bench.store.read().await?, name).await? {
-        return Ok(0);
+    let room = SLOTS.saturating_sub(running.len());
+    if room == 0 || !store::notices::is_any_due(&mut bench.store.read().await?, name).await? {
+        return Ok(());
     }
-    let claimed = bench.store.write(Claim(name)).await?;
-    let count = claimed.len();
-    let mut running = tokio::task::JoinSet::new();
-    for notice in claimed {
+    let claim = Claim(name, i64::try_from(room).unwrap_or(1));
+    for notice in bench.store.write(claim).await? {
         let (bench, channel) = (bench.clone(), Arc::clone(channel));
         running.spawn(async move {
             let said = channel.say(&Address(notice.address.clone()), &notice.text).await;
@@ -83,14 +85,15 @@ async fn turn(bench: &Bench, channel: &Arc<dyn Channel>) -> Result<usize, StoreE
             }
         });
     }
-    while running.join_next().await.is_some() {}
-    Ok(count)
+    Ok(())
 }
 
 fn progress(notice: &Notice, said: Result<(), SendError>, now: Timestamp) -> Progress {
     match said {
         Ok(()) => Progress::Sent,
-        Err(SendError::Retry { after, .. }) if now.since(notice.created_at) < TOO_LATE => {
+        Err(SendError::Retry { after, .. } | SendError::Busy { after })
+            if now.since(notice.created_at) < TOO_LATE =>
+        {
             Progress::Later(now.plus(after.max(Duration::from_secs(1))))
         }
         Err(error) => {

@@ -227,8 +227,10 @@ pub struct Request {
 pub struct Shown {
     /// Cards that arrived somewhere.
     pub cards: i64,
-    /// Those that arrived with the whole text, or whose text was opened.
+    /// Those with the whole text: messages that arrived, pages that were seen.
     pub whole: i64,
+    /// Pages that show the whole text to whoever looks.
+    pub whole_pages: i64,
     /// Whether the guardian was removed.
     pub guardian_is_gone: bool,
 }

@@ -211,9 +211,9 @@ pub async fn route(
     if is_private && binding.address.is_none() {
         store::people::set_address(tx, binding.id, address).await?;
     }
-    store::people::touch(tx, binding.id).await?;
-    if binding.trouble.is_some() || (is_private && binding.address.is_none()) {
-        // They can be reached again: what could not be delivered is now.
+    if is_private {
+        // They can be reached there: what could not be delivered is now.
+        store::people::touch(tx, binding.id).await?;
         store::deliveries::revive(tx, binding.id).await?;
     }
     let actor = Actor {

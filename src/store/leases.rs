@@ -55,6 +55,17 @@ pub async fn release(tx: &mut Tx, owner: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Gives up every lease, whoever holds it; only for whoever knows that no other
+/// process works.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn release_all(tx: &mut Tx) -> Result<(), StoreError> {
+    sqlx::query("UPDATE leases SET expires_at = 0").execute(tx.conn()).await?;
+    Ok(())
+}
+
 /// The latest instant that any process has seen.
 ///
 /// # Errors

@@ -1,9 +1,14 @@
 //! `notices`: words that are owed to a person, each sent at most once.
 
+use std::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::ids::NoticeId;
 use crate::store::dialect::with_skip_locked;
 use crate::store::{StoreError, Tx};
+
+/// How long the next words of a conversation wait for the ones before them.
+const WAIT_FOR: Duration = Duration::from_mins(1);
 
 /// Words to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,17 +68,20 @@ pub async fn owe(tx: &mut Tx, channel: &str, address: &str, text: &str) -> Resul
 /// See [`StoreError`].
 pub async fn claim_due(tx: &mut Tx, channel: &str, limit: i64) -> Result<Vec<Notice>, StoreError> {
     let now = tx.now().micros();
+    let until = tx.now().plus(WAIT_FOR).micros();
     let sql = with_skip_locked!(
         tx.dialect,
         "UPDATE notices
-            SET state = 'sending', attempts = attempts + 1
+            SET state = 'sending', attempts = attempts + 1, next_at = $4
           WHERE id IN (SELECT n.id
                          FROM notices n
                         WHERE n.state = 'queued' AND n.channel = $1 AND n.next_at <= $2
                           AND NOT EXISTS (SELECT 1
                                             FROM notices o
-                                           WHERE o.state = 'queued' AND o.channel = n.channel
-                                             AND o.address = n.address AND o.id < n.id)
+                                           WHERE o.channel = n.channel
+                                             AND o.address = n.address AND o.id < n.id
+                                             AND (o.state = 'queued'
+                                                  OR (o.state = 'sending' AND o.next_at > $2)))
                         ORDER BY n.next_at
                         LIMIT $3 ",
         ")
@@ -83,6 +91,7 @@ pub async fn claim_due(tx: &mut Tx, channel: &str, limit: i64) -> Result<Vec<Not
         .bind(channel.to_owned())
         .bind(now)
         .bind(limit)
+        .bind(until)
         .fetch_all(tx.conn())
         .await?;
     rows.into_iter()

@@ -95,6 +95,28 @@ impl<W: Write> Queued for Entry<W> {
     }
 }
 
+/// Why a group was not committed.
+enum Failure {
+    /// Because of one of its writes.
+    Of(StoreError),
+    /// Because of the database.
+    All(StoreError),
+}
+
+impl Failure {
+    fn error(&self) -> &StoreError {
+        match self {
+            Self::Of(error) | Self::All(error) => error,
+        }
+    }
+
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Of(error) | Self::All(error) => error,
+        }
+    }
+}
+
 struct Loop {
     pool: AnyPool,
     clock: Clock,
@@ -117,35 +139,51 @@ impl Loop {
     }
 
     async fn commit(&self, mut group: Vec<Box<dyn Queued>>) {
-        let mut result = self.try_together(&mut group).await;
-        if result.as_ref().is_err_and(StoreError::is_disk_full) && self.disk.give_up_reserve() {
-            result = self.try_together(&mut group).await;
-        }
-        if result.is_ok() || group.len() == 1 {
+        let result = self.try_with_reserve(&mut group).await;
+        let is_shared = match &result {
+            // One of them failed: the others are not to suffer.
+            Err(Failure::Of(_)) => group.len() == 1,
+            // The database failed: it would fail each of them.
+            Ok(()) | Err(Failure::All(_)) => true,
+        };
+        let result = result.map_err(Failure::into_error);
+        if is_shared {
             for queued in group {
                 queued.finish(self.watched(result.clone()));
             }
             return;
         }
         for mut queued in group {
-            let result = self.try_together(std::slice::from_mut(&mut queued)).await;
-            queued.finish(self.watched(result));
+            let result = self.try_with_reserve(std::slice::from_mut(&mut queued)).await;
+            queued.finish(self.watched(result.map_err(Failure::into_error)));
         }
     }
 
-    async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), StoreError> {
-        let mut tx = Tx::begin(&self.pool, Dialect::Sqlite, self.clock.clone()).await?;
+    /// Tries it, and once more with what is set aside for a full disk.
+    async fn try_with_reserve(&self, group: &mut [Box<dyn Queued>]) -> Result<(), Failure> {
+        match self.try_together(group).await {
+            Err(failure) if failure.error().is_disk_full() && self.disk.give_up_reserve() => {
+                self.try_together(group).await
+            }
+            result => result,
+        }
+    }
+
+    async fn try_together(&self, group: &mut [Box<dyn Queued>]) -> Result<(), Failure> {
+        let begun = Tx::begin(&self.pool, Dialect::Sqlite, self.clock.clone()).await;
+        let mut tx = begun.map_err(Failure::All)?;
         let ids: Vec<RequestId> = group.iter().filter_map(|queued| queued.reads()).collect();
         if ids.len() > 1 {
-            requests::read_ahead(&mut tx, &ids).await?;
+            // A row that can't be read fails whoever asks for it.
+            requests::read_ahead(&mut tx, &ids).await.map_err(Failure::Of)?;
         }
         for queued in group {
             if let Err(error) = queued.run(&mut tx).await {
                 tx.rollback().await;
-                return Err(error);
+                return Err(Failure::Of(error));
             }
         }
-        tx.commit().await?;
+        tx.commit().await.map_err(Failure::All)?;
         self.commits.send_modify(|count| *count += 1);
         Ok(())
     }

@@ -248,6 +248,11 @@ async fn a_lease_has_one_holder_and_a_fence_that_grows(
 
     assert!(second > first);
     assert_eq!(store.write(Hold("a")).await.unwrap(), None, "the zombie is told");
+
+    // Whoever starts alone on the database takes up what a killed process held.
+    store.write(sayso::jobs::TakeUp).await.unwrap();
+    store.clock().advance(Duration::from_millis(1));
+    assert!(store.write(Hold("c")).await.unwrap().is_some());
 }
 
 #[rstest]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use rstest::rstest;
 use sayso::admin::{AddPairing, BindGuardian};
+use sayso::ids::BindingId;
+use sayso::store::{StoreError, Tx, Write};
 use sayso::{pairing, store};
 use sayso_emulators::telegram::{BotApi, Fault, Shown};
 use serde_json::{Value, json};
@@ -328,12 +330,17 @@ async fn what_comes_twice_counts_once_also_after_a_restart(
     world.settled().await;
 
     // What was stored is sent again: the confirmation got lost.
+    let polls = |api: &BotApi| api.calls().iter().filter(|c| c.method == "getUpdates").count();
+    let before = polls(&world.api);
     let again = json!({ "update_id": 1, "callback_query": {
         "id": "press1", "from": { "id": ADA }, "data": card.buttons[0][0].1,
         "message": { "message_id": card.id, "date": 0, "chat": { "id": ADA, "type": "private" } },
     }});
     world.gateway.restart().await;
+    world.api.until(|api| (polls(api) > before).then_some(())).await;
     world.api.repeats(&[again]);
+    let twice = |api: &BotApi| (api.served(1) == 2).then_some(());
+    world.api.until(twice).await;
     // A press during the next one tells that the first was passed.
     let next = world.park("two").await;
     let card = world.card(ADA, &next).await;
@@ -400,6 +407,61 @@ async fn a_long_text_is_opened_before_it_can_be_approved(
     world.press(ADA, &armed, "Approve").await;
     world.closed(ADA, &parked).await;
     assert_eq!(world.status(&parked).await, "approved");
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_page_that_nobody_looked_at_is_no_reason_to_approve_in_the_chat(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let cookie = world.gateway.log_in("owner").await;
+    world.gateway.page(&cookie, "/console/").await;
+    // Whole on a page, cut in a chat.
+    let parked = world.park(&format!("echo {}", "safe ".repeat(600))).await;
+    let card = world.card(ADA, &parked).await;
+    let is_sent = |r: &Value| {
+        let deliveries = r["deliveries"].as_array().unwrap();
+        deliveries.iter().any(|d| d["channel"] == "console" && d["state"] == "sent")
+    };
+    world.gateway.until(&parked.id, is_sent).await;
+    assert!(!card.buttons.iter().flatten().any(|(label, _)| label.contains("Approve")));
+    world.api.says(ADA, &format!("{} approve", parked.code));
+    world.hears(ADA, "was not shown whole").await;
+    assert_eq!(world.status(&parked).await, "pending");
+
+    world.gateway.page(&cookie, "/console/").await;
+    world.api.says(ADA, &format!("{} approve", parked.code));
+    world.closed(ADA, &parked).await;
+}
+
+#[rstest]
+#[tokio::test]
+async fn options_that_look_alike_when_cut_are_offered_once_they_are_shown_whole(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let options: Vec<String> =
+        (0..25).map(|i| format!("{} number {i}", "the same beginning ".repeat(9))).collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let parked = world.ask("Which?", &options).await;
+    let card = world.card(ADA, &parked).await;
+    let labels: Vec<&str> = card.buttons.iter().flatten().map(|(l, _)| l.as_str()).collect();
+    assert_eq!(labels, ["Show all", "Skip"]);
+    world.press(ADA, &card, "Show all").await;
+    let answers = |shown: &Shown| -> Vec<(String, String)> {
+        let all = shown.buttons.iter().flatten();
+        all.filter(|(label, _)| label.contains("same")).cloned().collect()
+    };
+    let armed =
+        |api: &BotApi| card_of(api, ADA, &parked.code).filter(|shown| answers(shown).len() == 25);
+    let armed = world.api.until(armed).await;
+    let said: String = world.api.chat(ADA).into_iter().map(|shown| shown.text).collect();
+    assert!(said.contains("18. the same") && said.contains("number 17\n"), "{said}");
+    for (index, (label, data)) in answers(&armed).into_iter().enumerate() {
+        assert!(label.starts_with(&format!("{}. ", index + 1)), "{label}");
+        assert!(data.ends_with(&format!("answer_{index}")), "{data}");
+    }
 }
 
 #[rstest]
@@ -628,6 +690,16 @@ async fn the_webhook_is_not_served_where_updates_are_polled() {
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
 }
 
+struct Bind(sayso::people::Binding);
+#[async_trait::async_trait]
+impl Write for Bind {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        store::people::bind(tx, &self.0).await
+    }
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_group_that_becomes_a_supergroup_keeps_what_is_bound_to_it(
@@ -637,14 +709,20 @@ async fn a_group_that_becomes_a_supergroup_keeps_what_is_bound_to_it(
     const NEW: i64 = -1_009_990_009;
     let Some(world) = World::new(database).await else { return };
     world.gateway.add_guardian("bob").await;
-    let bind = BindGuardian {
-        name: "bob".to_owned(),
+    let mut tx = world.gateway.store().read().await.unwrap();
+    let bob = store::people::find_by_name(&mut tx, "bob").await.unwrap().unwrap();
+    drop(tx);
+    let binding = sayso::people::Binding {
+        id: BindingId::new(),
+        principal: bob.id,
         channel: "telegram".to_owned(),
         realm: String::new(),
         account: BOB.to_string(),
         address: Some(OLD.to_string()),
+        last_seen_at: None,
+        trouble: None,
     };
-    world.gateway.store().write(bind).await.unwrap().unwrap();
+    world.gateway.store().write(Bind(binding)).await.unwrap();
     world.api.migrates(OLD, NEW);
     world.settled().await;
     let mut tx = world.gateway.store().read().await.unwrap();
@@ -661,6 +739,8 @@ async fn no_secret_of_the_bot_is_told_to_anybody(
     let faults = [Fault::bad_gateway(), Fault::CutBefore, Fault::CutAfter, Fault::bad_gateway()];
     world.api.fail("getUpdates", faults.clone());
     world.api.fail("sendMessage", faults);
+    // The poll that waits ends with this; the next ones go wrong.
+    world.api.happens("unknown_update", json!({}));
     let parked = world.park("one").await;
     let reported =
         |readers: Vec<store::readers::Reader>| readers.into_iter().find_map(|r| r.trouble);

@@ -87,7 +87,7 @@ impl Channel for Console {
         match self.desk.is_attended(to).await {
             Ok(true) => {
                 let message = MessageRef { address: to.clone(), id: key.to_owned() };
-                Ok(Receipt { message })
+                Ok(Receipt { message, left_behind: None })
             }
             Ok(false) => {
                 let reason = "nobody has had the console open within 24 hours; open it with the \
@@ -102,7 +102,7 @@ impl Channel for Console {
     }
 
     async fn update(&self, message: &MessageRef, _: &Card) -> Result<Receipt, SendError> {
-        Ok(Receipt { message: message.clone() })
+        Ok(Receipt { message: message.clone(), left_behind: None })
     }
 
     async fn say(&self, _: &Address, _: &str) -> Result<(), SendError> {

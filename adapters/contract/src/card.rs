@@ -64,6 +64,8 @@ pub struct Action {
     pub emphasis: Emphasis,
     /// When set, pressing it asks for a text first, with these words.
     pub asks_for: Option<String>,
+    /// Which of the card's items it chooses, if it chooses one; from 0.
+    pub item: Option<usize>,
 }
 
 /// The mood of a card, for a colour or a symbol.

@@ -26,6 +26,8 @@ pub struct MessageRef {
 pub struct Receipt {
     /// The message, where it really stands (a platform may move it).
     pub message: MessageRef,
+    /// A message that the new one replaces and that still stands as it was.
+    pub left_behind: Option<String>,
 }
 
 /// A press of a button that waits for its answer.
@@ -47,8 +49,14 @@ pub enum Manner {
 /// Why a message could not be sent, as what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
+    /// Nothing was sent: it is not its turn for so long. Nothing is wrong.
+    #[error("it is not its turn yet")]
+    Busy {
+        /// How long to wait at least.
+        after: Duration,
+    },
     /// Nothing was sent; it may be tried again after the given time.
-    #[error("the platform asks to wait: {reason}")]
+    #[error("not now: {reason}")]
     Retry {
         /// How long to wait at least.
         after: Duration,

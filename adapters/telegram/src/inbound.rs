@@ -59,22 +59,60 @@ fn lane(update: &Value) -> String {
     format!("telegram:{}", chat.unwrap_or(0))
 }
 
+/// An update without what we never read: entities, media, the text that a reply
+/// quotes.
 fn slimmed(update: &Value) -> String {
-    let of = |value: Option<&Value>, name: &str| value.and_then(|v| v.get(name)).cloned();
-    let number = update.get("update_id");
-    let Some(tap) = update.get("callback_query") else {
-        return json!({ "update_id": number }).to_string();
+    const KEPT: &[&str] = &[
+        "message_id",
+        "from",
+        "sender_chat",
+        "sender_business_bot",
+        "chat",
+        "text",
+        "caption",
+        "forward_origin",
+        "forward_from",
+        "forward_date",
+        "via_bot",
+        "is_automatic_forward",
+        "is_topic_message",
+        "message_thread_id",
+        "migrate_to_chat_id",
+        "migrate_from_chat_id",
+    ];
+    let message = |message: &Value| {
+        let members = message.as_object().into_iter().flatten();
+        let kept = members.filter(|(name, _)| KEPT.contains(&name.as_str()));
+        let mut kept: serde_json::Map<String, Value> =
+            kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        if let Some(replied) = message.get("reply_to_message") {
+            let replied =
+                json!({ "message_id": replied.get("message_id"), "from": replied.get("from") });
+            kept.insert("reply_to_message".to_owned(), replied);
+        }
+        Value::Object(kept)
     };
-    let message = tap.get("message");
-    let part = |name: &str| of(Some(tap), name);
-    let slim = json!({
-        "update_id": number,
-        "callback_query": {
-            "id": part("id"), "from": part("from"), "data": part("data"),
-            "message": { "message_id": of(message, "message_id"), "chat": of(message, "chat") },
-        },
-    });
-    slim.to_string()
+    let mut slim = json!({ "update_id": update.get("update_id") });
+    for name in ["message", "edited_message"] {
+        if let (Some(found), Some(slim)) = (update.get(name), slim.as_object_mut()) {
+            slim.insert(name.to_owned(), message(found));
+        }
+    }
+    if let (Some(tap), Some(slim)) = (update.get("callback_query"), slim.as_object_mut()) {
+        let on = tap
+            .get("message")
+            .map(|on| json!({ "message_id": on.get("message_id"), "chat": on.get("chat") }));
+        let tap = json!({
+            "id": tap.get("id"), "from": tap.get("from"), "data": tap.get("data"), "message": on,
+        });
+        slim.insert("callback_query".to_owned(), tap);
+    }
+    let slim = slim.to_string();
+    if slim.len() <= LARGEST {
+        return slim;
+    }
+    // Nobody types that much: no message of the platform is so long.
+    json!({ "update_id": update.get("update_id") }).to_string()
 }
 
 /// Reads a stored update.
@@ -140,7 +178,8 @@ fn place(message: &Value) -> Place {
     let is_private = message.pointer("/chat/type").and_then(Value::as_str) == Some("private");
     let is_topic = message.get("is_topic_message").and_then(Value::as_bool) == Some(true);
     let topic = message.get("message_thread_id").and_then(Value::as_i64);
-    let address = match topic.filter(|topic| is_topic && *topic != GENERAL) {
+    // In a private chat topics only sort messages: the place is the person.
+    let address = match topic.filter(|topic| is_topic && *topic != GENERAL && !is_private) {
         Some(topic) => format!("{chat}:{topic}"),
         None => chat.to_string(),
     };
@@ -477,6 +516,21 @@ mod tests {
             _ => None,
         };
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn of_a_huge_message_the_words_and_the_reply_are_kept() {
+        let entities = vec![json!({ "type": "bold", "offset": 0, "length": 1 }); 3_000];
+        let event = text_in(
+            &private(),
+            &json!({
+                "text": "я".repeat(4_000), "entities": entities, "forward_date": 1,
+                "reply_to_message": { "message_id": 41, "from": { "id": 700 }, "entities": entities },
+            }),
+        );
+        let Event::Text { text, reply_to, is_secondhand } = event.event else { panic!() };
+        assert_eq!(text.chars().count(), 4_000);
+        assert_eq!((reply_to.as_deref(), is_secondhand), (Some("41"), true));
     }
 
     #[test]

@@ -215,10 +215,8 @@ impl Telegram {
     }
 
     async fn turn(&self, chat: i64, what: What) -> Result<(), Trouble> {
-        self.shared.pace.turn(chat, what).await.map_err(|after| {
-            let reason = "waiting for the chat's turn".to_owned();
-            Trouble::Final(SendError::Retry { after, reason })
-        })
+        let turn = self.shared.pace.turn(chat, what).await;
+        turn.map_err(|after| Trouble::Final(SendError::Busy { after }))
     }
 
     fn trouble(&self, chat: i64, fault: Fault) -> Trouble {
@@ -229,29 +227,60 @@ impl Telegram {
             Fault::Moved(to) => Trouble::Moved(to),
             Fault::Wait(after) => {
                 self.shared.pace.pause(chat, after);
-                Trouble::Final(SendError::Retry { after, reason: fault.to_string() })
+                Trouble::Final(SendError::Busy { after })
             }
             other => Trouble::Final(send_error(other)),
         }
     }
 
-    /// Posts by `attempt`, and once more where the answer says what to change:
-    /// shorter, without formatting, without the topic, in the new chat.
-    async fn post_somehow(&self, to: Target, card: &Card) -> Result<Receipt, SendError> {
-        let (mut to, mut message) = (to, one_message(card));
+    /// Posts a card: whole on one message, or with its whole text before it, or,
+    /// where nothing can be pressed any more, cut.
+    async fn post_card(&self, to: Target, card: &Card) -> Result<Receipt, SendError> {
+        let is_open = !card.actions.is_empty();
+        match render::whole_card(card) {
+            Some(message) => match self.post_form(to, message).await {
+                Err(Trouble::TooLong) if is_open => self.post_whole(to, card).await,
+                Err(Trouble::TooLong) => self.post_cut(to, card).await,
+                posted => posted.map_err(Trouble::into_error),
+            },
+            None if is_open => self.post_whole(to, card).await,
+            None => self.post_cut(to, card).await,
+        }
+    }
+
+    /// Posts a card of whose long texts the middle is left out.
+    async fn post_cut(&self, to: Target, card: &Card) -> Result<Receipt, SendError> {
+        match self.post_form(to, render::cut_card(card, BUDGET)).await {
+            Err(Trouble::TooLong) => {
+                let shorter = render::cut_card(card, BUDGET / 2);
+                self.post_form(to, shorter).await.map_err(Trouble::into_error)
+            }
+            posted => posted.map_err(Trouble::into_error),
+        }
+    }
+
+    /// Posts a message, and once more where the answer says what to change that
+    /// leaves the words as they are: without formatting, without buttons, in the
+    /// chat that the group has become.
+    async fn post_form(&self, mut to: Target, mut message: Message) -> Result<Receipt, Trouble> {
         for _ in 0..3 {
             match self.post(to, &message, false).await {
-                Ok(receipt) => return Ok(receipt),
-                Err(Trouble::Final(error)) => return Err(error),
-                Err(Trouble::TooLong) => message = render::cut_card(card, BUDGET / 2),
-                Err(Trouble::Markup(words)) => message = plainer(message, &words)?,
+                Err(Trouble::Markup(words)) => message = plainer(message, words)?,
                 Err(Trouble::Moved(chat)) => to.chat = chat,
-                Err(Trouble::NoTopic(words)) => {
-                    return Err(SendError::Unreachable { reason: words });
-                }
+                posted => return posted,
             }
         }
-        Err(SendError::Rejected { reason: "Telegram refused every form of it".to_owned() })
+        Err(refused_in_every_form())
+    }
+
+    async fn edit_form(&self, to: Target, id: i32, mut message: Message) -> Result<(), Trouble> {
+        for _ in 0..3 {
+            match self.edit(to, id, &message).await {
+                Err(Trouble::Markup(words)) => message = plainer(message, words)?,
+                edited => return edited,
+            }
+        }
+        Err(refused_in_every_form())
     }
 
     /// Posts every text of the card in full, then the card itself below it.
@@ -273,7 +302,27 @@ impl Telegram {
         }
         let mut card = card.clone();
         "The whole text stands above.".clone_into(&mut card.status);
-        self.post_somehow(to, &card).await
+        self.post_cut(to, &card).await
+    }
+
+    /// Posts the whole text and the card again below it; the message that stood
+    /// there loses its buttons.
+    async fn replace_by_whole(
+        &self,
+        to: Target,
+        id: i32,
+        card: &Card,
+    ) -> Result<Receipt, SendError> {
+        let mut receipt = self.post_whole(to, card).await?;
+        let mut old = card.clone();
+        old.actions.clear();
+        old.fallback.clear();
+        "Shown in full below.".clone_into(&mut old.status);
+        if self.edit_form(to, id, render::cut_card(&old, BUDGET)).await.is_err() {
+            // Until it is closed, both lead to the same decision.
+            receipt.left_behind = Some(id.to_string());
+        }
+        Ok(receipt)
     }
 
     /// Posts one of several messages that belong together, so waits for the turn
@@ -283,7 +332,7 @@ impl Telegram {
         loop {
             match self.post(to, message, true).await {
                 Ok(_) => return Ok(()),
-                Err(Trouble::Final(SendError::Retry { after, .. }))
+                Err(Trouble::Final(SendError::Busy { after }))
                     if tries < 5 && after < Duration::from_secs(5) =>
                 {
                     tries += 1;
@@ -325,7 +374,7 @@ fn send_error(fault: Fault) -> SendError {
             SendError::Retry { after: Duration::from_secs(1), reason: words.to_owned() }
         }
         Fault::Lost(reason) => SendError::Unknown { reason },
-        Fault::Wait(after) => SendError::Retry { after, reason: fault.to_string() },
+        Fault::Wait(after) => SendError::Busy { after },
         Fault::Moved(_) => SendError::Unreachable { reason: fault.to_string() },
         Fault::Refused { refusal, words } => match (refusal, refusal.remedy()) {
             (Refusal::Gone, _) => SendError::Gone,
@@ -341,19 +390,20 @@ fn send_error(fault: Fault) -> SendError {
 
 /// Without formatting; if there is none, without buttons: the words say how to
 /// answer without them.
-fn plainer(mut message: Message, words: &str) -> Result<Message, SendError> {
+fn plainer(mut message: Message, words: String) -> Result<Message, Trouble> {
     if !message.entities.is_empty() {
         message.entities.clear();
     } else if message.keyboard.is_empty() {
-        return Err(SendError::Rejected { reason: words.to_owned() });
+        return Err(Trouble::Final(SendError::Rejected { reason: words }));
     } else {
         message.keyboard.clear();
     }
     Ok(message)
 }
 
-fn one_message(card: &Card) -> Message {
-    render::whole_card(card).unwrap_or_else(|| render::cut_card(card, BUDGET))
+fn refused_in_every_form() -> Trouble {
+    let reason = "Telegram refused every form of it".to_owned();
+    Trouble::Final(SendError::Rejected { reason })
 }
 
 fn no_preview() -> LinkPreviewOptions {
@@ -373,7 +423,8 @@ fn receipt(posted: &Posted, asked: Target) -> Receipt {
         _ => posted.chat.id.to_string(),
     };
     let address = Address(address);
-    Receipt { message: MessageRef { address, id: posted.message_id.to_string() } }
+    let message = MessageRef { address, id: posted.message_id.to_string() };
+    Receipt { message, left_behind: None }
 }
 
 fn no_such_place() -> SendError {
@@ -396,48 +447,51 @@ impl Channel for Telegram {
 
     async fn send(&self, to: &Address, card: &Card, _: &str) -> Result<Receipt, SendError> {
         let to = Target::parse(to).ok_or_else(no_such_place)?;
-        if render::whole_card(card).is_none() && !card.actions.is_empty() {
-            return self.post_whole(to, card).await;
-        }
-        self.post_somehow(to, card).await
+        self.post_card(to, card).await
     }
 
     async fn update(&self, message: &MessageRef, card: &Card) -> Result<Receipt, SendError> {
         let to = Target::parse(&message.address).ok_or_else(no_such_place)?;
         let id: i32 = message.id.parse().map_err(|_| SendError::Gone)?;
-        if render::whole_card(card).is_none() && !card.actions.is_empty() {
-            let receipt = self.post_whole(to, card).await?;
-            // The old message loses its buttons; the new one has them. If that
-            // fails, both lead to the same decision.
-            let mut old = card.clone();
-            old.actions.clear();
-            old.fallback.clear();
-            "Shown in full below.".clone_into(&mut old.status);
-            let _ = self.edit(to, id, &render::cut_card(&old, BUDGET)).await;
-            return Ok(receipt);
-        }
-        let mut shown = one_message(card);
-        for _ in 0..3 {
-            match self.edit(to, id, &shown).await {
-                Ok(()) => return Ok(Receipt { message: message.clone() }),
-                Err(Trouble::TooLong) => shown = render::cut_card(card, BUDGET / 2),
-                Err(Trouble::Markup(words)) => shown = plainer(shown, &words)?,
-                // An edit changes nothing the second time: what may have been
-                // lost is simply done again.
-                Err(Trouble::Final(SendError::Unknown { reason })) => {
-                    return Err(SendError::Retry { after: Duration::from_secs(1), reason });
+        let edited = match render::whole_card(card) {
+            Some(whole) => self.edit_form(to, id, whole).await,
+            None => Err(Trouble::TooLong),
+        };
+        let edited = match edited {
+            Err(Trouble::TooLong) if card.actions.is_empty() => {
+                match self.edit_form(to, id, render::cut_card(card, BUDGET)).await {
+                    Err(Trouble::TooLong) => {
+                        self.edit_form(to, id, render::cut_card(card, BUDGET / 2)).await
+                    }
+                    edited => edited,
                 }
-                Err(trouble) => return Err(trouble.into_error()),
             }
+            edited => edited,
+        };
+        match edited {
+            Ok(()) => Ok(Receipt { message: message.clone(), left_behind: None }),
+            Err(Trouble::TooLong) => self.replace_by_whole(to, id, card).await,
+            // An edit changes nothing the second time: what may have been lost is
+            // simply done again.
+            Err(Trouble::Final(SendError::Unknown { reason })) => {
+                Err(SendError::Retry { after: Duration::from_secs(1), reason })
+            }
+            Err(trouble) => Err(trouble.into_error()),
         }
-        Err(SendError::Rejected { reason: "Telegram refused every form of it".to_owned() })
     }
 
     async fn say(&self, to: &Address, text: &str) -> Result<(), SendError> {
         let to = Target::parse(to).ok_or_else(no_such_place)?;
-        for piece in split_in(Unit::Utf16, text, BUDGET) {
+        for (index, piece) in split_in(Unit::Utf16, text, BUDGET).into_iter().enumerate() {
             let message = Message { text: piece, ..Message::default() };
-            self.post_patiently(to, &message).await?;
+            let posted = self.post_patiently(to, &message).await;
+            posted.map_err(|error| match error {
+                // Its beginning stands there already.
+                SendError::Busy { .. } | SendError::Retry { .. } if index > 0 => {
+                    SendError::Unknown { reason: error.to_string() }
+                }
+                error => error,
+            })?;
         }
         Ok(())
     }

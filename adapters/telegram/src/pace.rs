@@ -65,7 +65,13 @@ impl Pace {
         let every = if chat < 0 { GROUP_EVERY } else { CHAT_EVERY };
         let of_chat = state.chats.get(&(chat, what)).copied().unwrap_or(now).max(now);
         let of_all = state.all.unwrap_or(now).max(now);
-        let paused = state.pauses.get(&chat).copied().unwrap_or(now);
+        // Two chats at once: it is the bot that is asked to wait.
+        let paused = if state.pauses.len() > 1 {
+            state.pauses.values().max().copied()
+        } else {
+            state.pauses.get(&chat).copied()
+        };
+        let paused = paused.unwrap_or(now);
         let at = (of_chat.checked_sub(every * (CHAT_BURST - 1)).unwrap_or(now))
             .max(of_all.checked_sub(ALL_EVERY * (ALL_BURST - 1)).unwrap_or(now))
             .max(paused)
@@ -82,7 +88,9 @@ impl Pace {
     /// The platform asked to leave `chat` alone for so long.
     pub(crate) fn pause(&self, chat: i64, span: Duration) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.pauses.insert(chat, Instant::now() + span);
+        let until = Instant::now() + span;
+        let pause = state.pauses.entry(chat).or_insert(until);
+        *pause = (*pause).max(until);
     }
 }
 
@@ -104,12 +112,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_holds_its_chat_alone() {
+    async fn a_pause_holds_its_chat_and_two_hold_all() {
         let pace = Pace::default();
         pace.pause(7, Duration::from_secs(33));
         let wait = pace.turn(7, What::Edit).await.unwrap_err();
         assert!(wait > Duration::from_secs(32), "{wait:?}");
         assert_eq!(pace.turn(8, What::Edit).await, Ok(()));
+        pace.pause(7, Duration::from_secs(1));
+        assert!(pace.turn(7, What::Edit).await.unwrap_err() > Duration::from_secs(32));
+        pace.pause(9, Duration::from_secs(5));
+        assert!(pace.turn(8, What::Edit).await.is_err());
         tokio::time::sleep(Duration::from_secs(34)).await;
         assert_eq!(pace.turn(7, What::Message).await, Ok(()));
     }

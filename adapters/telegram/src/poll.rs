@@ -1,7 +1,7 @@
 //! Long polling: fetch, store with the new position in one transaction, and only
 //! then ask for what follows, which is what confirms it to the platform.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sayso_channel::Inbox;
 use serde::Serialize;
@@ -18,6 +18,8 @@ use crate::{NAME, Telegram};
 const HOLD: u64 = 50;
 /// How long the right to poll lasts without renewal: longer than any poll.
 const LEASE: Duration = Duration::from_secs(HOLD + 40);
+/// The least time that a poll without news takes.
+const LEAST: Duration = Duration::from_secs(1);
 /// How often somebody without the right asks for it.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 
@@ -80,23 +82,27 @@ async fn turn(telegram: &Telegram, inbox: &dyn Inbox) -> Result<(), Fault> {
     let offset = inbox.position(NAME, &receiver.id).await.map_err(not_stored)?;
     let call = GetUpdates { offset, limit: 100, timeout: HOLD, allowed_updates: allowed_updates() };
     let patience = Duration::from_secs(HOLD) + PATIENCE;
+    let started = Instant::now();
     let fetched: Result<Vec<Box<RawValue>>, Fault> =
         telegram.shared.api.call_named("getUpdates", &call, patience).await;
-    let updates = match fetched {
-        Err(Fault::Refused { refusal: Refusal::WebhookSet, .. }) => {
-            // The settings say that this bot is polled. What waits for the
-            // webhook stays and is fetched.
-            let keep = DeleteWebhook::new().drop_pending_updates(false);
-            let _: bool = telegram.call(&keep).await?;
-            return Ok(());
-        }
-        fetched => fetched?,
-    };
+    if let Err(Fault::Refused { refusal: Refusal::WebhookSet, .. }) = &fetched {
+        // The settings say that this bot is polled. What waits for the webhook
+        // stays and is fetched. If somebody sets it again, the operator hears of
+        // it.
+        let keep = DeleteWebhook::new().drop_pending_updates(false);
+        let _: bool = telegram.call(&keep).await?;
+    }
+    let updates = fetched?;
     let (items, position) = batch(receiver, &updates, offset.unwrap_or(0));
     if !updates.is_empty() && items.is_empty() {
         return Err(Fault::Lost("Telegram sent updates without numbers".to_owned()));
     }
-    inbox.accept_all(NAME, &receiver.id, items, position).await.map_err(not_stored)
+    inbox.accept_all(NAME, &receiver.id, items, position).await.map_err(not_stored)?;
+    if updates.is_empty() {
+        // A server that holds no polls must not be asked without a pause.
+        tokio::time::sleep(LEAST.saturating_sub(started.elapsed())).await;
+    }
+    Ok(())
 }
 
 /// What is stored of a batch, and where reading goes on.

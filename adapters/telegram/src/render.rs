@@ -5,7 +5,7 @@
 //! counts them.
 
 use sayso_channel::text::{Unit, head_and_tail_in, shorten_in, split_in, utc};
-use sayso_channel::{Action, Block, Card, Emphasis, Tone};
+use sayso_channel::{Block, Card, Emphasis, Tone};
 use teloxide::types::{
     InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, MessageEntityKind as Kind,
 };
@@ -13,8 +13,7 @@ use teloxide::types::{
 /// Units of one message: the platform takes 4,096; sources disagree about what
 /// it counts, so a little stays free.
 pub(crate) const BUDGET: usize = 4_000;
-/// Units of exact text that fit beside the rest of a card, which is at most
-/// 1,600 by the limits below.
+/// Units of title, exact text and items that fit beside the rest of a card.
 pub(crate) const EXACT_UNITS: usize = 2_400;
 /// Units of a button's label that a phone shows on one line.
 const LABEL_UNITS: usize = 40;
@@ -25,6 +24,8 @@ const STATUS: usize = 300;
 const WARNINGS: usize = 400;
 const FACTS: usize = 300;
 const FALLBACK: usize = 200;
+/// Texts that are shown of a cut card with more, from its beginning and end.
+const PARTS: usize = 6;
 /// Messages in which a long text is posted; a longer one is posted as a file.
 const PIECES: usize = 5;
 
@@ -59,7 +60,7 @@ pub(crate) enum Whole {
     File(String),
 }
 
-/// The card on one message, if all of it fits.
+/// The card on one message, if all of it fits: nothing is left out.
 pub(crate) fn whole_card(card: &Card) -> Option<Message> {
     let message = compose(card, None);
     (message.units() <= BUDGET).then_some(message)
@@ -68,9 +69,10 @@ pub(crate) fn whole_card(card: &Card) -> Option<Message> {
 /// The card on one message of at most `budget` units: of long texts the middle
 /// is left out and counted.
 pub(crate) fn cut_card(card: &Card, budget: usize) -> Message {
+    let card = &fewer_parts(card);
     let mut share = EXACT_UNITS.min(budget);
     loop {
-        let message = compose(card, Some(share));
+        let message = compose(card, Some(Room { share, budget }));
         if message.units() <= budget || share < 16 {
             return clamp(message, budget);
         }
@@ -78,25 +80,65 @@ pub(crate) fn cut_card(card: &Card, budget: usize) -> Message {
     }
 }
 
+/// What a card that is cut may take.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Units of texts and items together.
+    share: usize,
+    /// Units of the whole message.
+    budget: usize,
+}
+
+/// The card without the middle ones of many texts.
+fn fewer_parts(card: &Card) -> Card {
+    let is_text = |block: &Block| matches!(block, Block::Exact { .. } | Block::Quote { .. });
+    let count = card.blocks.iter().filter(|block| is_text(block)).count();
+    if count <= PARTS {
+        return card.clone();
+    }
+    let hidden = PARTS / 2..count - PARTS / 2;
+    let (mut blocks, mut number) = (Vec::new(), 0);
+    for block in &card.blocks {
+        if is_text(block) {
+            if number == hidden.start {
+                let text = format!("⟦… {} more fields …⟧", hidden.len());
+                blocks.push(Block::Exact { label: "…".to_owned(), text });
+            }
+            number += 1;
+            if hidden.contains(&(number - 1)) {
+                continue;
+            }
+        }
+        blocks.push(block.clone());
+    }
+    Card { blocks, ..card.clone() }
+}
+
 /// The texts of the card that are to be read in full.
 pub(crate) fn texts(card: &Card) -> Whole {
-    let parts: Vec<(&str, &str, Kind)> = card.blocks.iter().filter_map(long_text).collect();
-    let mut messages = Vec::new();
-    for (label, text, kind) in &parts {
-        let pieces = split_in(Unit::Utf16, text, BUDGET - TITLE);
-        let count = pieces.len();
-        for (index, piece) in pieces.iter().enumerate() {
-            let mut pen = Pen::default();
-            let label = shorten_in(Unit::Utf16, label, TITLE / 2);
-            pen.styled(Kind::Bold, &label);
-            if count > 1 {
-                pen.plain(&format!(" ({} of {count})", index + 1));
+    let mut parts: Vec<(String, String, Kind)> = Vec::new();
+    if Unit::Utf16.len(&card.title) > TITLE {
+        parts.push(("title".to_owned(), card.title.clone(), Kind::Blockquote));
+    }
+    for block in &card.blocks {
+        match block {
+            Block::Exact { label, text } => {
+                parts.push((label.clone(), text.clone(), Kind::Pre { language: None }));
             }
-            pen.plain("\n");
-            pen.styled(kind.clone(), piece.trim_end_matches('\n'));
-            messages.push(pen.message);
+            Block::Quote { label, text } => {
+                parts.push((label.clone(), text.clone(), Kind::Blockquote));
+            }
+            Block::Items(items) => {
+                let lines = items.iter().enumerate();
+                let lines: Vec<String> =
+                    lines.map(|(i, item)| format!("{}. {item}", i + 1)).collect();
+                parts.push(("options".to_owned(), lines.join("\n"), Kind::Blockquote));
+            }
+            Block::Warning(_) | Block::Facts(_) => {}
         }
     }
+    let messages: Vec<Message> =
+        parts.iter().flat_map(|(label, text, kind)| pieces(label, text, kind)).collect();
     if messages.len() <= PIECES {
         return Whole::Messages(messages);
     }
@@ -104,31 +146,50 @@ pub(crate) fn texts(card: &Card) -> Whole {
     Whole::File(parts.collect::<Vec<_>>().join("\n"))
 }
 
-fn long_text(block: &Block) -> Option<(&str, &str, Kind)> {
-    match block {
-        Block::Exact { label, text } => Some((label, text, Kind::Pre { language: None })),
-        Block::Quote { label, text } => Some((label, text, Kind::Blockquote)),
-        Block::Items(_) | Block::Warning(_) | Block::Facts(_) => None,
+/// One text with its label, in as many messages as it takes.
+fn pieces(label: &str, text: &str, kind: &Kind) -> Vec<Message> {
+    if Unit::Utf16.len(label) > TITLE {
+        // A label of that length is a text itself.
+        let mut messages = pieces("field", label, kind);
+        messages.extend(pieces("value of that field", text, kind));
+        return messages;
     }
+    let pieces = split_in(Unit::Utf16, text, BUDGET - TITLE - 40);
+    let count = pieces.len();
+    let message = |(index, piece): (usize, &String)| {
+        let mut pen = Pen::default();
+        pen.styled(Kind::Bold, label);
+        if count > 1 {
+            pen.plain(&format!(" ({} of {count})", index + 1));
+        }
+        pen.plain("\n");
+        pen.styled(kind.clone(), piece.trim_end_matches('\n'));
+        pen.message
+    };
+    pieces.iter().enumerate().map(message).collect()
 }
 
-fn compose(card: &Card, share: Option<usize>) -> Message {
-    let clip = |text: &str, limit: usize| shorten_in(Unit::Utf16, text, limit);
+fn compose(card: &Card, room: Option<Room>) -> Message {
+    // A card that is shown whole is shown whole.
+    let clip = |text: &str, limit: usize| match room {
+        Some(room) => shorten_in(Unit::Utf16, text, limit * room.budget / BUDGET),
+        None => text.to_owned(),
+    };
     let mut pen = Pen::default();
     pen.plain(symbol(card.tone));
     pen.plain(" ");
     pen.styled(Kind::Bold, &clip(&card.title, TITLE));
     pen.line(&clip(&card.status, STATUS));
     let shares = card.blocks.iter().filter(|b| !matches!(b, Block::Warning(_) | Block::Facts(_)));
-    let share = share.map(|units| units / shares.count().max(1));
+    let each = room.map(|room| room.share / shares.count().max(1));
     let mut warnings = WARNINGS;
     for block in &card.blocks {
         match block {
             Block::Exact { label, text } => {
-                pen.part(label, text, &Kind::Pre { language: None }, share);
+                pen.part(label, text, &Kind::Pre { language: None }, each);
             }
-            Block::Quote { label, text } => pen.part(label, text, &Kind::Blockquote, share),
-            Block::Items(items) => pen.items(items, share),
+            Block::Quote { label, text } => pen.part(label, text, &Kind::Blockquote, each),
+            Block::Items(items) => pen.items(items, each),
             Block::Warning(text) => {
                 let text = clip(text, warnings);
                 warnings -= Unit::Utf16.len(&text).min(warnings);
@@ -168,21 +229,16 @@ fn symbol(tone: Tone) -> &'static str {
 }
 
 fn keyboard(card: &Card) -> Vec<Vec<InlineKeyboardButton>> {
-    let items = card.blocks.iter().find_map(|block| match block {
-        Block::Items(items) => Some(items.as_slice()),
-        _ => None,
-    });
-    let number = |action: &Action| items?.iter().position(|item| *item == action.label);
     let mut rows: Vec<Vec<InlineKeyboardButton>> = Vec::new();
     let mut is_pairable = false;
     for action in &card.actions {
-        let label = match number(action) {
+        let label = match action.item {
             Some(index) => format!("{}. {}", index + 1, action.label),
             None if action.emphasis == Emphasis::Destructive => format!("✖ {}", action.label),
             None => action.label.clone(),
         };
         let label = shorten_in(Unit::Utf16, &label, LABEL_UNITS);
-        let is_short = number(action).is_none() && Unit::Utf16.len(&label) <= SHORT_LABEL;
+        let is_short = action.item.is_none() && Unit::Utf16.len(&label) <= SHORT_LABEL;
         let button = InlineKeyboardButton::callback(label, action.token.as_str());
         match rows.last_mut() {
             Some(row) if is_pairable && is_short && row.len() == 1 => row.push(button),
@@ -240,7 +296,7 @@ impl Pen {
 
     fn part(&mut self, label: &str, text: &str, kind: &Kind, share: Option<usize>) {
         self.gap();
-        self.plain(&share.map_or(label.to_owned(), |_| shorten_in(Unit::Utf16, label, 60)));
+        self.plain(&share.map_or(label.to_owned(), |_| shorten_in(Unit::Utf16, label, 30)));
         self.plain("\n");
         let cut = share.and_then(|units| head_and_tail_in(Unit::Utf16, text, units));
         match cut {
@@ -268,7 +324,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
-    use sayso_channel::Fact;
+    use sayso_channel::{Action, Fact};
 
     use super::*;
 
@@ -295,7 +351,7 @@ mod tests {
 
     fn action(token: &str, label: &str, emphasis: Emphasis) -> Action {
         let token = token.parse().unwrap();
-        Action { token, label: label.to_owned(), emphasis, asks_for: None }
+        Action { token, label: label.to_owned(), emphasis, asks_for: None, item: None }
     }
 
     /// The part of the text that an entity covers.
@@ -326,8 +382,11 @@ mod tests {
         let options: Vec<String> = (0..4).map(|i| format!("{i}{}", "long ".repeat(28))).collect();
         let mut card = card("");
         card.blocks = vec![Block::Items(options.clone())];
-        card.actions =
-            options.iter().map(|o| action("apr:1:answer_0", o, Emphasis::Secondary)).collect();
+        let answer = |(index, option): (usize, &String)| Action {
+            item: Some(index),
+            ..action("apr:1:answer_0", option, Emphasis::Secondary)
+        };
+        card.actions = options.iter().enumerate().map(answer).collect();
         let message = whole_card(&card).unwrap();
         for (i, option) in options.iter().enumerate() {
             assert!(message.text.contains(&format!("{}. {option}", i + 1)));
@@ -359,7 +418,7 @@ mod tests {
         fn no_message_is_too_long_and_no_entity_leaves_its_text(
             exact in "\\PC{0,400}", quote in "[a-z🎩👨‍👩‍👧‍👦\\n]{0,400}", times in 1_usize..40,
             items in proptest::collection::vec("\\PC{1,300}", 0..25), title in "\\PC{0,300}",
-            status in "\\PC{0,900}", budget in 1_700_usize..4_000,
+            status in "\\PC{0,900}", budget in 2_000_usize..4_000,
         ) {
             let mut card = card(&exact.repeat(times));
             card.title = title;
@@ -367,8 +426,12 @@ mod tests {
             card.blocks.push(Block::Quote { label: "robot says".to_owned(), text: quote.repeat(times) });
             card.blocks.push(Block::Warning("w".repeat(900)));
             card.blocks.push(Block::Items(items));
+            let field = |i| Block::Exact { label: format!("field {i}"), text: exact.clone() };
+            card.blocks.extend((0..times).map(field));
             let mut messages = vec![cut_card(&card, budget)];
             prop_assert!(messages[0].units() <= budget);
+            let end = "Code K7M2Q9\nReply \"K7M2Q9 approve\" or \"K7M2Q9 deny\".";
+            prop_assert!(messages[0].text.ends_with(end), "code and words are never cut");
             messages.extend(whole_card(&card));
             if let Whole::Messages(more) = texts(&card) {
                 messages.extend(more);
@@ -386,9 +449,8 @@ mod tests {
         fn what_fits_by_the_promised_capacity_is_shown_whole(exact in "\\PC{0,2400}") {
             let exact = shorten_in(Unit::Utf16, &exact, EXACT_UNITS);
             let mut card = card(&exact);
-            card.title = "t".repeat(300);
-            card.status = "s".repeat(900);
-            card.blocks.extend((0..4).map(|_| Block::Warning("w".repeat(200))));
+            card.status = "s".repeat(120);
+            card.blocks.extend((0..4).map(|_| Block::Warning("w".repeat(100))));
             let facts = (0..8).map(|_| Fact { label: "Agent".to_owned(), value: "v".repeat(60) });
             card.blocks.push(Block::Facts(facts.collect()));
             prop_assert!(whole_card(&card).is_some());

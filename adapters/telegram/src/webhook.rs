@@ -85,32 +85,22 @@ struct Info {
     #[serde(default)]
     pending_update_count: i64,
     #[serde(default)]
-    last_error_date: Option<i64>,
-    #[serde(default)]
     last_error_message: Option<String>,
 }
 
 /// Sets the webhook and watches it until it is dropped.
 pub(crate) async fn run(telegram: &Telegram, inbox: &dyn Inbox, url: &Url, secret: &str) {
-    let mut last_error = None;
+    let mut is_set = false;
     loop {
-        let pause = match look(telegram, url, secret, &mut last_error).await {
-            Ok(None) => {
-                inbox.report(NAME, telegram.receiver(), None).await;
-                LOOK
-            }
-            Ok(Some(words)) => {
-                inbox.report(NAME, telegram.receiver(), Some(&words)).await;
-                LOOK_AGAIN
-            }
-            Err(fault) => {
-                let words = fault.to_string();
-                tracing::warn!(reason = words, "Telegram: the webhook could not be set");
-                inbox.report(NAME, telegram.receiver(), Some(&words)).await;
-                LOOK_AGAIN
-            }
+        let trouble = match look(telegram, url, secret, &mut is_set).await {
+            Ok(trouble) => trouble,
+            Err(fault) => Some(fault.to_string()),
         };
-        tokio::time::sleep(pause).await;
+        if let Some(reason) = &trouble {
+            tracing::warn!(reason, "Telegram: the webhook is in trouble");
+        }
+        inbox.report(NAME, telegram.receiver(), trouble.as_deref()).await;
+        tokio::time::sleep(if trouble.is_some() { LOOK_AGAIN } else { LOOK }).await;
     }
 }
 
@@ -119,24 +109,28 @@ async fn look(
     telegram: &Telegram,
     url: &Url,
     secret: &str,
-    last_error: &mut Option<i64>,
+    is_set: &mut bool,
 ) -> Result<Option<String>, Fault> {
     let before: Info = telegram.call(&GetWebhookInfo::new()).await?;
-    if before.url != url.as_str() || last_error.is_none() {
-        // Also at start: the secret may have changed. What waits is kept.
+    let is_foreign = *is_set && before.url != url.as_str();
+    if !*is_set || is_foreign {
+        // At start in any case: the secret may have changed. What waits is kept.
         let set = SetWebhook::new(url.clone())
             .secret_token(secret)
             .allowed_updates(allowed_updates())
             .drop_pending_updates(false);
         let _: bool = telegram.call(&set).await?;
+        *is_set = true;
     }
-    let info: Info = telegram.call(&GetWebhookInfo::new()).await?;
-    let seen = last_error.replace(info.last_error_date.unwrap_or(0));
-    let is_new = info.last_error_date.is_some() && seen.is_some() && seen != info.last_error_date;
-    Ok((is_new || info.pending_update_count > 50).then(|| {
-        let error = info.last_error_message.unwrap_or_default();
-        format!("Telegram can't deliver to {url}: {error}; {} wait", info.pending_update_count)
-    }))
+    if is_foreign {
+        return Ok(Some("another program has changed the webhook of this bot".to_owned()));
+    }
+    // An error that is over has nothing waiting any more.
+    let waiting = before.pending_update_count;
+    Ok(before
+        .last_error_message
+        .filter(|_| waiting > 0)
+        .map(|error| format!("Telegram can't deliver to {url}: {error}; {waiting} updates wait")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ mod work;
 
 pub use pages::{list_ended, list_waiting};
 pub(super) use work::flush;
-pub use work::{Attempt, LEASE, backlog, claim_due, is_any_due, record, release, revive, want};
+pub use work::{
+    Attempt, LEASE, backlog, claim_due, is_any_due, keep, record, release, revive, want,
+};
 
 use crate::clock::Timestamp;
 use crate::ids::{BindingId, DeliveryId, RequestId};
@@ -247,6 +249,31 @@ pub async fn adopt(
     insert(tx, &second).await
 }
 
+/// A message that another has replaced and that still stands as it was: it is to
+/// show the end of the request, but nothing before that.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn leave_behind(
+    tx: &mut Tx,
+    replaced: &Delivery,
+    message: &str,
+    version: i64,
+) -> Result<(), StoreError> {
+    let old = Delivery {
+        id: DeliveryId::new(),
+        message: Some(message.to_owned()),
+        state: State::Sent,
+        shown_version: version,
+        desired_version: version,
+        is_whole: false,
+        detail: Some("replaced by another message".to_owned()),
+        ..replaced.clone()
+    };
+    insert(tx, &old).await
+}
+
 /// Notes that the person looked at a card; says whether it was the first time.
 ///
 /// # Errors
@@ -262,20 +289,27 @@ pub async fn mark_seen(tx: &mut Tx, id: DeliveryId) -> Result<bool, StoreError> 
     Ok(done.rows_affected() == 1)
 }
 
-/// Notes that the person opened the whole text of every card of the request;
-/// says whether it was the first time.
+/// Notes that the person opened the whole text of the request's cards at a
+/// binding; says whether it was the first time.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn mark_opened(tx: &mut Tx, request: RequestId) -> Result<bool, StoreError> {
+pub async fn mark_opened(
+    tx: &mut Tx,
+    request: RequestId,
+    binding: Option<BindingId>,
+) -> Result<bool, StoreError> {
     tx.ahead.remove(&request);
     let now = tx.now().micros();
     let done = sqlx::query(
-        "UPDATE deliveries SET opened_at = $2 WHERE request = $1 AND opened_at IS NULL",
+        "UPDATE deliveries
+            SET opened_at = $2
+          WHERE request = $1 AND opened_at IS NULL AND binding = $3",
     )
     .bind(request.to_string())
     .bind(now)
+    .bind(binding.map(|id| id.to_string()))
     .execute(tx.conn())
     .await?;
     Ok(done.rows_affected() > 0)

@@ -72,7 +72,9 @@ pub async fn claim_due(
         tx.dialect,
         "UPDATE deliveries
             SET lease_until = $2, fence = fence + 1, attempts = attempts + 1,
-                state = CASE WHEN message IS NULL THEN 'sending' ELSE state END
+                state = CASE WHEN message IS NULL AND state <> 'unknown' THEN 'sending'
+                             ELSE state
+                        END
           WHERE id IN (SELECT id
                          FROM deliveries
                         WHERE shown_version < desired_version AND next_at <= $1
@@ -110,6 +112,8 @@ pub struct Attempt {
     pub is_whole: Option<bool>,
     /// What is wrong, in words for the operator.
     pub detail: Option<String>,
+    /// Whether it counts among those after which it is given up.
+    pub counts: bool,
     /// When to try again, if it isn't settled.
     pub next_at: Timestamp,
 }
@@ -129,7 +133,7 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
             SET state = $3, message = COALESCE($4, message),
                 shown_version = COALESCE($5, shown_version), detail = $6, next_at = $7,
                 lease_until = 0, sent_at = COALESCE(sent_at, $8),
-                is_whole = COALESCE($9, is_whole)
+                is_whole = COALESCE($9, is_whole), attempts = attempts - $10
           WHERE id = $1 AND fence = $2",
     )
     .bind(attempt.id.to_string())
@@ -141,9 +145,26 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
     .bind(attempt.next_at.micros())
     .bind(sent_at)
     .bind(attempt.is_whole.map(i64::from))
+    .bind(i64::from(!attempt.counts))
     .execute(tx.conn())
     .await?;
     Ok(done.rows_affected() == 1)
+}
+
+/// Keeps a claim for another [`LEASE`], if it still holds.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn keep(tx: &mut Tx, id: DeliveryId, fence: i64) -> Result<(), StoreError> {
+    let until = tx.now().plus(LEASE).micros();
+    sqlx::query("UPDATE deliveries SET lease_until = $3 WHERE id = $1 AND fence = $2")
+        .bind(id.to_string())
+        .bind(fence)
+        .bind(until)
+        .execute(tx.conn())
+        .await?;
+    Ok(())
 }
 
 /// Tries the failed cards of live requests at this binding again.

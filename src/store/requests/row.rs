@@ -20,8 +20,16 @@ macro_rules! select_requests {
                     (SELECT COUNT(*)
                        FROM deliveries c
                       WHERE c.request = r.id
-                        AND ((c.opened_at IS NOT NULL AND c.channel = 'console')
-                             OR (c.is_whole = 1 AND c.sent_at IS NOT NULL))) AS whole_cards
+                        AND CASE WHEN c.channel = 'console'
+                                 THEN c.seen_at IS NOT NULL
+                                      AND (c.is_whole = 1 OR c.opened_at IS NOT NULL)
+                                 ELSE c.is_whole = 1 AND c.sent_at IS NOT NULL
+                            END) AS whole_cards,
+                    (SELECT COUNT(*)
+                       FROM deliveries c
+                      WHERE c.request = r.id AND c.channel = 'console'
+                        AND (c.opened_at IS NOT NULL
+                             OR (c.is_whole = 1 AND c.sent_at IS NOT NULL))) AS whole_pages
                FROM requests r
                JOIN agents a ON a.id = r.agent
                JOIN principals g ON g.id = r.guardian
@@ -72,6 +80,7 @@ pub(super) struct Row {
     guardian_is_gone: i64,
     cards: i64,
     whole_cards: i64,
+    whole_pages: i64,
 }
 
 impl TryFrom<Row> for Request {
@@ -137,6 +146,7 @@ impl TryFrom<Row> for Request {
             shown: Shown {
                 cards: row.cards,
                 whole: row.whole_cards,
+                whole_pages: row.whole_pages,
                 guardian_is_gone: row.guardian_is_gone != 0,
             },
         })

@@ -128,7 +128,7 @@ async fn get_updates(shared: &Arc<Shared>, parameters: &Parameters) -> Outcome {
     loop {
         changed.mark_unchanged();
         {
-            let world = shared.world();
+            let mut world = shared.world();
             if world.poll != mine {
                 return Err(Refusal::new(
                     409,
@@ -139,10 +139,14 @@ async fn get_updates(shared: &Arc<Shared>, parameters: &Parameters) -> Outcome {
             if !world.webhook.url.is_empty() {
                 return Err(Refusal::new(409, "Conflict: terminated by setWebhook request"));
             }
-            let batch: Vec<Value> =
-                world.updates.iter().take(limit.clamp(1, 100)).map(|(_, u)| u.clone()).collect();
+            let batch: Vec<(i64, Value)> =
+                world.updates.iter().take(limit.clamp(1, 100)).cloned().collect();
             if !batch.is_empty() || tokio::time::Instant::now() >= until {
-                return Ok(Value::Array(batch));
+                for (number, _) in &batch {
+                    *world.served.entry(*number).or_default() += 1;
+                }
+                let updates = batch.into_iter().map(|(_, update)| update);
+                return Ok(Value::Array(updates.collect()));
             }
         }
         tokio::select! {

@@ -136,9 +136,9 @@ impl BotApi {
         })
     }
 
-    /// Any update, as it is.
+    /// Any update, as it is, also of a kind that the bot did not ask for.
     pub fn happens(&self, kind: &str, content: Value) -> i64 {
-        self.with(|world| world.push(kind, content))
+        self.with(|world| world.force(kind, content))
     }
 
     /// The last updates come again.
@@ -154,6 +154,11 @@ impl BotApi {
     /// What the bot did not confirm yet.
     pub fn unconfirmed(&self) -> Vec<Value> {
         self.shared.world().updates.iter().map(|(_, update)| update.clone()).collect()
+    }
+
+    /// How often an update was given out to polls.
+    pub fn served(&self, number: i64) -> usize {
+        self.shared.world().served.get(&number).copied().unwrap_or(0)
     }
 
     /// Somebody blocks the bot.

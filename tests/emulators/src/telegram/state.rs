@@ -94,6 +94,8 @@ pub(super) struct World {
     pub(super) answered: Vec<Answered>,
     pub(super) webhook: Webhook,
     pub(super) allowed: Option<Vec<String>>,
+    /// How often each update was given out.
+    pub(super) served: HashMap<i64, usize>,
     /// The number of the newest poll; an older one that still waits is ended.
     pub(super) poll: u64,
 }
@@ -109,12 +111,23 @@ impl World {
             _ => !["message_reaction", "message_reaction_count", "chat_member"].contains(&kind),
         };
         if is_wanted {
-            let mut update = Map::new();
-            update.insert("update_id".to_owned(), number.into());
-            update.insert(kind.to_owned(), content);
-            self.updates.push((number, Value::Object(update)));
+            self.enqueue(number, kind, content);
         }
         number
+    }
+
+    /// Puts an update in the queue, whatever the bot wants.
+    pub(super) fn force(&mut self, kind: &str, content: Value) -> i64 {
+        self.last_update += 1;
+        self.enqueue(self.last_update, kind, content);
+        self.last_update
+    }
+
+    fn enqueue(&mut self, number: i64, kind: &str, content: Value) {
+        let mut update = Map::new();
+        update.insert("update_id".to_owned(), number.into());
+        update.insert(kind.to_owned(), content);
+        self.updates.push((number, Value::Object(update)));
     }
 
     pub(super) fn next_message(&mut self) -> i64 {
