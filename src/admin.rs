@@ -65,6 +65,7 @@ impl Write for AddGuardian {
             address: Some(id.to_string()),
             last_seen_at: None,
             trouble: None,
+            has_failed: false,
         };
         store::people::bind(tx, &binding).await?;
         note(tx, "guardian.added", &self.name);
@@ -167,6 +168,7 @@ impl Write for BindGuardian {
                 .or_else(|| (self.channel == "telegram").then(|| self.account.clone())),
             last_seen_at: None,
             trouble: None,
+            has_failed: false,
         };
         store::people::bind(tx, &binding).await?;
         note(tx, "guardian.bound", &self.name);
@@ -202,6 +204,7 @@ pub async fn bind_account(
         address: Some(address.to_owned()),
         last_seen_at: None,
         trouble: None,
+        has_failed: false,
     };
     store::people::bind(tx, &binding).await?;
     store::people::touch(tx, binding.id).await?;

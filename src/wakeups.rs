@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use dashmap::DashMap;
 use tokio::sync::{Notify, watch};
@@ -11,6 +12,9 @@ use crate::ids::{AgentId, RequestId};
 
 /// Waits that may be held at the same time; more are refused.
 pub const MAX_WAITS: u64 = 20_000;
+
+/// How long changes are gathered before workers look at them.
+const TOGETHER: Duration = Duration::from_millis(2);
 
 /// Where hints are given and taken.
 #[derive(Clone, Default)]
@@ -106,6 +110,18 @@ impl Wakeups {
     /// Something came in.
     pub fn came_in(&self) {
         self.shared.inbox.notify_one();
+    }
+
+    /// Waits for the next hint that something may have changed, and a moment
+    /// longer: many changes are looked at together. `false` when there are no
+    /// more hints.
+    pub async fn next_change(hints: &mut watch::Receiver<u64>) -> bool {
+        if hints.changed().await.is_err() {
+            return false;
+        }
+        tokio::time::sleep(TOGETHER).await;
+        hints.mark_unchanged();
+        true
     }
 
     /// Something that came in was dealt with.

@@ -46,3 +46,6 @@ CREATE TABLE strangers (
 
 -- What could not be delivered is looked for when its person is seen again.
 CREATE INDEX deliveries_failed ON deliveries (binding) WHERE state = 'failed';
+
+-- Of each conversation the oldest item is dealt with first.
+CREATE INDEX inbox_of_lane ON inbox (lane, id) WHERE state = 'new';

@@ -16,6 +16,7 @@ use crate::jobs::{Bench, POLL};
 use crate::requests::Request;
 use crate::store::deliveries::{Attempt, Delivery, State};
 use crate::store::{self, StoreError, Tx, Write, audit};
+use crate::wakeups::Wakeups;
 use crate::wording;
 
 /// Deliveries under way in one channel at the same time.
@@ -37,7 +38,7 @@ pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
     loop {
         tokio::select! {
             () = lifecycle.stopping() => break,
-            changed = anything.changed() => if changed.is_err() { break },
+            more = Wakeups::next_change(&mut anything) => if !more { break },
             Some(_) = running.join_next() => {}
             () = tokio::time::sleep(POLL) => {}
         }
@@ -102,6 +103,7 @@ async fn make_so(
         Attempt {
             id: delivery.id,
             fence: delivery.fence,
+            wanted_version: delivery.desired_version,
             state: delivery.state,
             message: None,
             shown_version: Some(delivery.desired_version),
@@ -196,6 +198,7 @@ fn outcome(
         Ok(receipt) => Attempt {
             id: delivery.id,
             fence: delivery.fence,
+            wanted_version: delivery.desired_version,
             state: State::Sent,
             message: Some(receipt.message.id),
             // The card was drawn from what was claimed; if the request has changed
@@ -215,8 +218,7 @@ fn outcome(
         }
         Err(SendError::Busy { after }) => {
             let state = if stands { delivery.state } else { State::Queued };
-            let attempt =
-                failed(delivery, state, "waiting for its turn", now.plus(jittered(after)));
+            let attempt = failed(delivery, state, "waiting for its turn", now.plus(after));
             Attempt { counts: false, ..attempt }
         }
         // A card that stands there is edited until it shows how things are,
@@ -251,6 +253,7 @@ fn failed(delivery: &Delivery, state: State, detail: &str, next_at: Timestamp) -
     Attempt {
         id: delivery.id,
         fence: delivery.fence,
+        wanted_version: delivery.desired_version,
         state,
         message: None,
         shown_version: None,

@@ -12,6 +12,7 @@ use crate::ids::NoticeId;
 use crate::jobs::{Bench, POLL};
 use crate::store::notices::{Notice, Progress};
 use crate::store::{self, StoreError, Tx, Write};
+use crate::wakeups::Wakeups;
 
 /// Conversations spoken to at the same time.
 const SLOTS: usize = 16;
@@ -26,7 +27,7 @@ pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
     loop {
         tokio::select! {
             () = lifecycle.stopping() => break,
-            changed = anything.changed() => if changed.is_err() { break },
+            more = Wakeups::next_change(&mut anything) => if !more { break },
             Some(_) = running.join_next() => {}
             () = tokio::time::sleep(POLL) => {}
         }

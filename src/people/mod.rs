@@ -33,6 +33,8 @@ pub struct Binding {
     pub last_seen_at: Option<Timestamp>,
     /// Why nothing reaches them there at the moment.
     pub trouble: Option<String>,
+    /// Whether something could not be delivered there.
+    pub has_failed: bool,
 }
 
 /// Whoever asks.

@@ -212,9 +212,8 @@ pub async fn route(
         store::people::set_address(tx, binding.id, address).await?;
     }
     if is_private {
-        // They can be reached there: what could not be delivered is now.
-        store::people::touch(tx, binding.id).await?;
-        store::deliveries::revive(tx, binding.id).await?;
+        // They can be reached there.
+        store::people::see(tx, &binding).await?;
     }
     let actor = Actor {
         principal: person.id,

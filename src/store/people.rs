@@ -1,9 +1,11 @@
 //! `principals` and `bindings`: people, and the accounts they are known by.
 
+use std::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::ids::{BindingId, PrincipalId};
 use crate::people::{Binding, Principal};
-use crate::store::{StoreError, Tx};
+use crate::store::{StoreError, Tx, deliveries};
 
 #[derive(sqlx::FromRow)]
 struct PrincipalRow {
@@ -25,6 +27,22 @@ impl TryFrom<PrincipalRow> for Principal {
     }
 }
 
+macro_rules! select_bindings {
+    ($rest:literal) => {
+        concat!(
+            "SELECT b.id, b.principal, b.channel, b.realm, b.account, b.address, b.last_seen_at,
+                    b.trouble,
+                    CASE WHEN EXISTS (SELECT 1
+                                        FROM deliveries y
+                                       WHERE y.binding = b.id AND y.state = 'failed')
+                         THEN 1 ELSE 0
+                    END AS has_failed
+               FROM bindings b ",
+            $rest
+        )
+    };
+}
+
 #[derive(sqlx::FromRow)]
 struct BindingRow {
     id: String,
@@ -35,6 +53,7 @@ struct BindingRow {
     address: Option<String>,
     last_seen_at: Option<i64>,
     trouble: Option<String>,
+    has_failed: i64,
 }
 
 impl TryFrom<BindingRow> for Binding {
@@ -52,6 +71,7 @@ impl TryFrom<BindingRow> for Binding {
             address: row.address,
             last_seen_at: row.last_seen_at.map(Timestamp::from_micros),
             trouble: row.trouble,
+            has_failed: row.has_failed != 0,
         })
     }
 }
@@ -166,12 +186,9 @@ pub async fn bind(tx: &mut Tx, binding: &Binding) -> Result<(), StoreError> {
 ///
 /// See [`StoreError`].
 pub async fn bindings_of(tx: &mut Tx, principal: PrincipalId) -> Result<Vec<Binding>, StoreError> {
-    let rows: Vec<BindingRow> = sqlx::query_as(
-        "SELECT id, principal, channel, realm, account, address, last_seen_at, trouble
-           FROM bindings
-          WHERE principal = $1 AND revoked_at IS NULL
-          ORDER BY created_at, id",
-    )
+    let rows: Vec<BindingRow> = sqlx::query_as(select_bindings!(
+        "WHERE b.principal = $1 AND b.revoked_at IS NULL ORDER BY b.created_at, b.id"
+    ))
     .bind(principal.to_string())
     .fetch_all(tx.conn())
     .await?;
@@ -189,17 +206,36 @@ pub async fn find_binding(
     realm: &str,
     account: &str,
 ) -> Result<Option<Binding>, StoreError> {
-    let row: Option<BindingRow> = sqlx::query_as(
-        "SELECT id, principal, channel, realm, account, address, last_seen_at, trouble
-           FROM bindings
-          WHERE channel = $1 AND realm = $2 AND account = $3 AND revoked_at IS NULL",
-    )
+    let row: Option<BindingRow> = sqlx::query_as(select_bindings!(
+        "WHERE b.channel = $1 AND b.realm = $2 AND b.account = $3 AND b.revoked_at IS NULL"
+    ))
     .bind(channel.to_owned())
     .bind(realm.to_owned())
     .bind(account.to_owned())
     .fetch_optional(tx.conn())
     .await?;
     row.map(Binding::try_from).transpose()
+}
+
+/// How exactly it is known when somebody was last seen.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Notes that the person was seen at a binding just now, that nothing is wrong
+/// with it, and that what could not be delivered there is to be tried again.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn see(tx: &mut Tx, binding: &Binding) -> Result<(), StoreError> {
+    let now = tx.now();
+    let is_fresh = binding.last_seen_at.is_some_and(|at| now.since(at) < SEEN_WITHIN);
+    if binding.trouble.is_some() || !is_fresh {
+        touch(tx, binding.id).await?;
+    }
+    if binding.has_failed {
+        deliveries::revive(tx, binding.id).await?;
+    }
+    Ok(())
 }
 
 /// Notes that the person was seen at a binding just now and that nothing is

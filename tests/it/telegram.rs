@@ -721,6 +721,7 @@ async fn a_group_that_becomes_a_supergroup_keeps_what_is_bound_to_it(
         address: Some(OLD.to_string()),
         last_seen_at: None,
         trouble: None,
+        has_failed: false,
     };
     world.gateway.store().write(Bind(binding)).await.unwrap();
     world.api.migrates(OLD, NEW);
@@ -827,8 +828,9 @@ async fn a_day_in_a_chat_reads_like_this() {
     day.push(open);
 
     // Two at once, and a restart between the question and the answer.
-    let (left, right) = (world.park("make left").await, world.park("make right").await);
+    let left = world.park("make left").await;
     world.card(ADA, &left).await;
+    let right = world.park("make right").await;
     world.card(ADA, &right).await;
     world.gateway.restart().await;
     world.api.says(ADA, "yes");

@@ -48,12 +48,13 @@ pub(crate) fn store(receiver: &Receiver, update: &RawValue) -> Option<(RawInboun
     Some((raw, number))
 }
 
-/// Presses have lanes of their own: none of them waits behind a message.
+/// Presses have lanes of their own, one a card: none of them waits behind a
+/// message or behind another card.
 fn lane(update: &Value) -> String {
     let place = |message: &Value| message.pointer("/chat/id").and_then(Value::as_i64);
     if let Some(tap) = update.get("callback_query") {
-        let who = tap.pointer("/from/id").and_then(Value::as_i64).unwrap_or(0);
-        return format!("telegram:tap:{who}");
+        let part = |path: &str| tap.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+        return format!("telegram:tap:{}:{}", part("/from/id"), part("/message/message_id"));
     }
     let chat = update.as_object().and_then(|members| members.values().find_map(place));
     format!("telegram:{}", chat.unwrap_or(0))

@@ -177,17 +177,14 @@ impl Telegram {
     }
 
     /// Posts a message, in its turn.
-    async fn post(
-        &self,
-        to: Target,
-        message: &Message,
-        is_silent: bool,
-    ) -> Result<Receipt, Trouble> {
-        self.turn(to.chat, What::Message).await?;
+    async fn post(&self, to: Target, message: &Message, what: What) -> Result<Receipt, Trouble> {
+        self.turn(to.chat, what).await?;
         let mut call = SendMessage::new(ChatId(to.chat), message.text.clone())
             .entities(message.entities.clone())
             .link_preview_options(no_preview())
-            .disable_notification(is_silent);
+            // A card is what somebody has to look at; words come after something
+            // that they did themselves.
+            .disable_notification(what == What::Words);
         if let Some(topic) = to.topic {
             call = call.message_thread_id(ThreadId(MessageId(topic)));
         }
@@ -264,7 +261,7 @@ impl Telegram {
     /// chat that the group has become.
     async fn post_form(&self, mut to: Target, mut message: Message) -> Result<Receipt, Trouble> {
         for _ in 0..3 {
-            match self.post(to, &message, false).await {
+            match self.post(to, &message, What::Card).await {
                 Err(Trouble::Markup(words)) => message = plainer(message, words)?,
                 Err(Trouble::Moved(chat)) => to.chat = chat,
                 posted => return posted,
@@ -294,7 +291,7 @@ impl Telegram {
             Whole::File(text) => {
                 let name = format!("{}.txt", card.reference);
                 let caption = format!("The whole text of {}", card.reference);
-                self.turn(to.chat, What::Message).await.map_err(Trouble::into_error)?;
+                self.turn(to.chat, What::Card).await.map_err(Trouble::into_error)?;
                 let sent: Result<Posted, Fault> =
                     self.shared.api.send_file(to.chat, &name, text, &caption).await;
                 sent.map_err(|fault| self.trouble(to.chat, fault).into_error())?;
@@ -330,7 +327,7 @@ impl Telegram {
     async fn post_patiently(&self, to: Target, message: &Message) -> Result<(), SendError> {
         let mut tries = 0;
         loop {
-            match self.post(to, message, true).await {
+            match self.post(to, message, What::Words).await {
                 Ok(_) => return Ok(()),
                 Err(Trouble::Final(SendError::Busy { after }))
                     if tries < 5 && after < Duration::from_secs(5) =>

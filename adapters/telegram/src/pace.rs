@@ -24,8 +24,10 @@ const SHORT: Duration = Duration::from_millis(1_500);
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum What {
-    /// A new message.
-    Message,
+    /// A card.
+    Card,
+    /// Words, which don't wait behind cards.
+    Words,
     /// A change of one that stands there.
     Edit,
 }
@@ -41,6 +43,9 @@ struct State {
     chats: HashMap<(i64, What), Instant>,
     all: Option<Instant>,
     pauses: HashMap<i64, Instant>,
+    /// Until when turns are promised to those who were told to come back, each
+    /// its own: they would all come back together otherwise.
+    promised: HashMap<(Option<i64>, What), Instant>,
 }
 
 impl Pace {
@@ -60,6 +65,7 @@ impl Pace {
         // What lies in the past says nothing any more.
         if state.chats.len() > 1_000 {
             state.chats.retain(|_, at| *at > now);
+            state.promised.retain(|_, until| *until > now);
         }
         state.pauses.retain(|_, until| *until > now);
         let every = if chat < 0 { GROUP_EVERY } else { CHAT_EVERY };
@@ -72,13 +78,20 @@ impl Pace {
             state.pauses.get(&chat).copied()
         };
         let paused = paused.unwrap_or(now);
-        let at = (of_chat.checked_sub(every * (CHAT_BURST - 1)).unwrap_or(now))
-            .max(of_all.checked_sub(ALL_EVERY * (ALL_BURST - 1)).unwrap_or(now))
-            .max(paused)
-            .max(now);
+        let in_chat = of_chat.checked_sub(every * (CHAT_BURST - 1)).unwrap_or(now);
+        let in_all = of_all.checked_sub(ALL_EVERY * (ALL_BURST - 1)).unwrap_or(now);
+        let at = in_chat.max(in_all).max(paused).max(now);
         let wait = at - now;
         if wait > SHORT {
-            return Err(wait);
+            let (queue, step) = if in_all > in_chat.max(paused) {
+                ((None, what), ALL_EVERY)
+            } else {
+                ((Some(chat), what), every)
+            };
+            let promised = state.promised.entry(queue).or_insert(at);
+            let turn = (*promised).max(at);
+            *promised = turn + step;
+            return Err(turn - now);
         }
         state.chats.insert((chat, what), of_chat + every);
         state.all = Some(of_all + ALL_EVERY);
@@ -103,7 +116,7 @@ mod tests {
         let pace = Pace::default();
         let start = Instant::now();
         for _ in 0..11 {
-            while let Err(wait) = pace.turn(7, What::Message).await {
+            while let Err(wait) = pace.turn(7, What::Card).await {
                 tokio::time::sleep(wait).await;
             }
         }
@@ -123,7 +136,17 @@ mod tests {
         pace.pause(9, Duration::from_secs(5));
         assert!(pace.turn(8, What::Edit).await.is_err());
         tokio::time::sleep(Duration::from_secs(34)).await;
-        assert_eq!(pace.turn(7, What::Message).await, Ok(()));
+        assert_eq!(pace.turn(7, What::Card).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_to_come_back_gets_a_turn_of_their_own() {
+        let pace = Pace::default();
+        let now = Instant::now();
+        let told = (0..50).filter_map(|_| pace.reserve(7, What::Card, now).err());
+        let waits: Vec<u64> = told.map(|wait| wait.as_secs()).collect();
+        assert!(waits.len() > 30 && waits.windows(2).all(|two| two[1] == two[0] + 1), "{waits:?}");
+        assert_eq!(pace.turn(7, What::Words).await, Ok(()), "words don't wait for cards");
     }
 
     #[tokio::test(start_paused = true)]

@@ -212,11 +212,19 @@ pub async fn adopt(
     address: &str,
     message: &str,
 ) -> Result<(), StoreError> {
-    let cards = list_of(tx, request).await?;
-    let mut here = cards.iter().filter(|c| c.channel == channel && c.address == address);
-    if here.clone().any(|card| card.message.as_deref() == Some(message)) {
+    let known: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM deliveries WHERE channel = $1 AND address = $2 AND message = $3 LIMIT 1",
+    )
+    .bind(channel.to_owned())
+    .bind(address.to_owned())
+    .bind(message.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    if known.is_some() {
         return Ok(());
     }
+    let cards = list_of(tx, request).await?;
+    let mut here = cards.iter().filter(|c| c.channel == channel && c.address == address);
     let Some(card) = here.clone().find(|c| c.message.is_none()).or_else(|| here.next()) else {
         return Ok(());
     };

@@ -102,6 +102,9 @@ pub struct Attempt {
     pub id: DeliveryId,
     /// The fence of the claim.
     pub fence: i64,
+    /// The version that the card should have shown when it was claimed. If more
+    /// is wanted since, it is due at once, whatever came of this attempt.
+    pub wanted_version: i64,
     /// How far it got.
     pub state: State,
     /// The message, if it is known now.
@@ -131,7 +134,8 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
     let done = sqlx::query(
         "UPDATE deliveries
             SET state = $3, message = COALESCE($4, message),
-                shown_version = COALESCE($5, shown_version), detail = $6, next_at = $7,
+                shown_version = COALESCE($5, shown_version), detail = $6,
+                next_at = CASE WHEN desired_version > $11 THEN $12 ELSE $7 END,
                 lease_until = 0, sent_at = COALESCE(sent_at, $8),
                 is_whole = COALESCE($9, is_whole), attempts = attempts - $10
           WHERE id = $1 AND fence = $2",
@@ -146,6 +150,8 @@ pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> 
     .bind(sent_at)
     .bind(attempt.is_whole.map(i64::from))
     .bind(i64::from(!attempt.counts))
+    .bind(attempt.wanted_version)
+    .bind(now)
     .execute(tx.conn())
     .await?;
     Ok(done.rows_affected() == 1)
