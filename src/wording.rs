@@ -19,6 +19,10 @@ pub const NOT_PERMITTED: &str = "Only the person this request is for can answer 
 /// To a press on something we don't know.
 pub const UNKNOWN_BUTTON: &str = "This button belongs to nothing that still exists.";
 
+/// To words when nothing waits.
+pub const NOTHING_WAITS: &str = "Nothing waits for your answer. What needs your say-so comes here as \
+     a card; answer it by a button, by replying to it, or by its code.";
+
 /// To somebody who is not known, at most once a day.
 pub const STRANGER: &str =
     "This is a private gateway. If you should be let in, ask whoever runs it for a pairing code.";
@@ -58,14 +62,7 @@ pub fn gone(request: &Request) -> String {
 
 /// A number and a noun: `1 secret`, `4,812 more characters`.
 pub fn count(number: usize, noun: &str) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
+    let grouped = sayso_channel::text::grouped(number);
     if number == 1 { format!("{grouped} {noun}") } else { format!("{grouped} {noun}s") }
 }
 
@@ -209,7 +206,7 @@ fn objected(request: &Request, objection: Objection) -> String {
 
 /// To a no that wants to say why and doesn't.
 pub fn ask_reason(request: &Request) -> String {
-    format!("Why not? Reply \"{0} no, …\" with your reason, or \"{0} deny\".", request.code)
+    format!("Why not? Send your reason, or \"{} deny\" to give none.", request.code)
 }
 
 /// To an answer that came for a request which was replaced since.
@@ -278,7 +275,10 @@ pub fn hint(candidates: &[Request]) -> String {
     match candidates {
         [only] => format!("That was not taken as a decision. {}", clarify(only)),
         several => {
-            format!("That was not taken as a decision; {} requests are waiting.", several.len())
+            let list = disambiguate(several);
+            let list = list.split_once('\n').map_or(list.as_str(), |(_, rest)| rest);
+            let count = several.len();
+            format!("That was not taken as a decision; {count} requests are waiting:\n{list}")
         }
     }
 }
@@ -293,11 +293,30 @@ pub fn short_title(request: &Request) -> String {
     let content = &request.content;
     let text = match (&content.title, &content.tool) {
         (Some(title), _) => title.clone(),
-        (None, Some(tool)) => tool.name.clone(),
+        (None, Some(tool)) => match excerpt(&tool.input) {
+            Some(excerpt) => format!("{}: {excerpt}", tool.name),
+            None => tool.name.clone(),
+        },
         (None, None) => "a request".to_owned(),
     };
     let safe = crate::display::make_safe_words(&text).text;
     sayso_channel::text::shorten(&crate::display::on_one_line(&safe), 80)
+}
+
+/// The beginning of what a tool is called with: of a single text the text.
+fn excerpt(input: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    let text = match input {
+        Value::Object(members) => {
+            let mut texts = members.iter().filter_map(|(key, v)| Some((key, v.as_str()?)));
+            let first = members.get("command").and_then(Value::as_str).map(|text| ("", text));
+            let (key, text) = first.or_else(|| texts.next().map(|(k, v)| (k.as_str(), v)))?;
+            crate::display::mask_member(key, text).0
+        }
+        Value::String(text) => text.clone(),
+        _ => return None,
+    };
+    Some(sayso_channel::text::shorten(&text, 200))
 }
 
 /// One line of a request's story, as a person reads it; nothing for what only

@@ -49,3 +49,12 @@ CREATE INDEX deliveries_failed ON deliveries (binding) WHERE state = 'failed';
 
 -- Of each conversation the oldest item is dealt with first.
 CREATE INDEX inbox_of_lane ON inbox (lane, id) WHERE state = 'new';
+
+-- A no whose reason was asked for in a conversation: the next words are it.
+CREATE TABLE prompts (
+    channel    TEXT    NOT NULL,
+    address    TEXT    NOT NULL,
+    request    TEXT    NOT NULL REFERENCES requests (id),
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (channel, address)
+) STRICT;

@@ -22,7 +22,7 @@ use crate::requests::status::Status;
 use crate::requests::{Choice, Content, Kind, Request, Risk, Tool};
 use crate::store::deliveries::Delivery;
 use crate::store::dialect::Dialect;
-use crate::store::{self, Store};
+use crate::store::{self, Location, Store};
 use crate::{secrets, wire, wiring, wording};
 
 const DENIED: u8 = 10;
@@ -242,6 +242,13 @@ async fn park(
         request.code,
         request.deadline.readable()
     ));
+    if matches!(context.config.database, Location::Sqlite(_))
+        && !wiring::is_running(&context.config.database)
+    {
+        context.out.note(
+            "No gateway runs on this database, so nobody is asked yet: start one with `sayso serve`.",
+        );
+    }
     wait(context, store, request.id, common.wait).await
 }
 
@@ -338,9 +345,10 @@ async fn finish(context: &Context, store: &Store, waited: &Waited) -> anyhow::Re
     } else if code == UNDELIVERABLE || code == STILL_PENDING {
         let at: Timestamp = request.deadline;
         context.out.note(&format!(
-            "{} is still pending and stays so until {}. Nothing ran.",
+            "{} is still pending and stays so until {}.{}",
             request.code,
-            at.readable()
+            at.readable(),
+            if request.content.tool.is_some() { " Nothing ran." } else { "" }
         ));
     } else {
         context.out.note(&format!("{}.", wording::status(request)));

@@ -1,5 +1,7 @@
 //! `db`: migrating, backing up, putting back.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -66,6 +68,13 @@ async fn restore(context: &Context, file: &Path) -> anyhow::Result<usize> {
     };
     std::fs::create_dir_all(&context.config.data_dir).context("the data directory")?;
     let _lock = wiring::lock(target).context("stop the gateway first")?;
+    let mut head = [0; 16];
+    let is_database = File::open(file)
+        .and_then(|mut backup| backup.read_exact(&mut head))
+        .is_ok_and(|()| head == *b"SQLite format 3\0");
+    if !is_database {
+        anyhow::bail!("{} is no SQLite database; nothing was changed", file.display());
+    }
     let staged = target.with_extension("restoring");
     std::fs::copy(file, &staged).with_context(|| format!("the backup {}", file.display()))?;
     let cancelled = make_safe(&staged).await.with_context(|| {

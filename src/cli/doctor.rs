@@ -111,14 +111,26 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
         let detail = format!("{poison} items were not understood and are kept in the inbox table");
         checks.add("inbox", false, detail);
     }
-    let (jobs, lag) = store::jobs::backlog(&mut tx).await?;
-    let is_late = lag > 60_000_000;
-    let detail = if is_late {
-        format!("{jobs} jobs wait, the oldest for {} s; is a gateway running?", lag / 1_000_000)
-    } else {
-        format!("{jobs} jobs wait")
-    };
-    checks.add("owed work", !is_late, detail);
+    let mut owed = Vec::new();
+    let mut is_late = false;
+    for (name, (count, lag)) in [
+        ("jobs", store::jobs::backlog(&mut tx).await?),
+        ("cards", store::deliveries::backlog(&mut tx).await?),
+        ("notices", store::notices::backlog(&mut tx).await?),
+    ] {
+        let is_old = lag > 60_000_000;
+        is_late |= is_old;
+        let seconds = lag / 1_000_000;
+        owed.push(if is_old {
+            format!("{count} {name} wait, the oldest for {seconds} s")
+        } else {
+            format!("{count} {name} wait")
+        });
+    }
+    if is_late {
+        owed.push("is a gateway running, and do its channels work?".to_owned());
+    }
+    checks.add("owed work", !is_late, owed.join(", "));
     Ok(())
 }
 
@@ -146,6 +158,9 @@ fn reach(
             _ if !probes.iter().any(|(name, _)| *name == channel.as_str()) => {
                 troubles.push(format!("{channel} is bound but not set up"));
             }
+            _ if probes.iter().any(|(name, health)| *name == channel.as_str() && !health.is_up) => {
+                troubles.push(format!("{channel} is down"));
+            }
             Some(why) => troubles.push(format!("{channel}: {why}")),
             None if binding.address.is_none() => {
                 troubles.push(format!("{channel}: the person has to write to the bot first"));
@@ -163,5 +178,6 @@ fn reach(
         detail.push_str("; ");
         detail.push_str(trouble);
     }
-    (is_reachable, detail)
+    // Somebody who counts on their phone is not well served by a page.
+    (is_reachable && troubles.is_empty(), detail)
 }

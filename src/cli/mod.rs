@@ -140,7 +140,11 @@ async fn run(cli: Cli, out: Output) -> anyhow::Result<ExitCode> {
     let mut config = Config::load(&Sources::of_process(cli.config))?;
     telemetry::start_logging(&config.log_level, config.log_format);
     if let Command::Serve(serve) = &cli.command {
-        let _demo = if serve.demo { Some(DemoDir::create(&mut config)?) } else { None };
+        let demo = if serve.demo { Some(DemoDir::create(&mut config)?) } else { None };
+        if let Some(DemoDir(path)) = &demo {
+            let dir = path.display();
+            out.note(&format!("Throw-away data; for other commands: export SAYSO_DATA_DIR={dir}"));
+        }
         return wiring::serve(&config, |line| out.line(line)).await;
     }
     let context = Context { config, out };

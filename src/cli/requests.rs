@@ -241,10 +241,7 @@ async fn decide(
         Err(error) if context.out.json => {
             let reply = Some(error.to_string());
             let outcome = crate::router::Outcome::NotFound;
-            report(
-                context,
-                &Routed { outcome, request: None, status: None, reply, is_needed: false },
-            );
+            report(context, &Routed::refused(outcome, reply));
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error),
@@ -351,6 +348,13 @@ pub(super) async fn say(context: &Context, command: Say) -> anyhow::Result<ExitC
     let channel = "console".to_owned();
     let route = Route { item: id, channel, inbound, policy, speaks: false };
     let routed = store.write(route).await?;
+    if routed.reveals
+        && !context.out.json
+        && let Some(id) = routed.request
+    {
+        // Shown means shown: here, to whoever typed it.
+        show(context, &store, &id.to_string(), None).await?;
+    }
     report(context, &routed);
     store.close().await;
     Ok(ExitCode::SUCCESS)

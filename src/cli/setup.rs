@@ -134,6 +134,13 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
             out.result(&json!({ "name": name }), || format!("Removed {name}."));
         }
         Guardian::Pair { name, channel } => {
+            match channel.as_str() {
+                "telegram" if context.config.telegram.is_none() => {
+                    anyhow::bail!("Telegram is not set up: telegram.token is missing");
+                }
+                "slack" => anyhow::bail!("this version has no Slack yet"),
+                _ => {}
+            }
             let code = pairing::random();
             let hash = pairing::hash(&code);
             let add = AddPairing { name: name.clone(), channel: channel.clone(), hash };
@@ -142,10 +149,13 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
                 "name": name, "channel": channel, "code": code,
                 "expires_at": expires_at.rfc3339(),
             });
+            let link = wiring::pairing_link(&context.config, &code).await;
             out.result(&value, || {
+                let until = expires_at.readable();
+                let link = link.map_or(String::new(), |link| format!("\nor opens {link}"));
                 format!(
-                    "{code}\n{name} sends this to the bot in a private chat before {}: /start {code}",
-                    expires_at.readable()
+                    "{code}\n{name} sends the bot \"/start {code}\" in a private chat before \
+                     {until}{link}"
                 )
             });
         }

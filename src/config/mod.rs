@@ -249,6 +249,8 @@ mod tests {
         let env = error("", &[("SAYSO_REQUESTS__TTTL", "1m")]);
         assert!(env.contains("SAYSO_REQUESTS__TTL"), "{env}");
         assert!(error("", &[("SAYSO_DATADIR", "/x")]).contains("SAYSO_DATA_DIR"));
+        let one = error("", &[("SAYSO_TELEGRAM_TOKEN", "1:a")]);
+        assert!(one.contains("SAYSO_TELEGRAM__TOKEN") && !one.contains("1:a"), "{one}");
         assert!(load("", &[("SAYSO_KEY", "an agent's own")]).is_ok());
         assert!(error("[agents.x]\nurls = \"\"", &[]).contains("the nearest is url"));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use crate::config::ConfigError;
-use crate::config::names::{SECRETS, check_agents, check_key};
+use crate::config::names::{KEYS, SECRETS, check_agents, check_key};
 use crate::config::values::text;
 
 /// Where settings come from.
@@ -85,6 +85,13 @@ pub(super) fn from_env(env: &[(String, String)]) -> Result<BTreeMap<String, Valu
         // A name without a section may be anybody's, unless it is nearly ours.
         let is_ours = key.contains('.') || strsim::jaro_winkler(&key, "data_dir") > 0.85;
         if !is_ours {
+            // One underscore where two belong.
+            if let Some(meant) = KEYS.iter().find(|known| known.replace('.', "_") == key) {
+                let meant = meant.replacen('.', "__", 1).to_uppercase();
+                return Err(ConfigError(format!(
+                    "{name}: there is no such setting; it is written SAYSO_{meant}"
+                )));
+            }
             continue;
         }
         check_key(name, &key)?;

@@ -105,12 +105,14 @@ fn report(item: &News) {
     let (kind, request) = (item.kind.as_str(), item.request.as_deref().unwrap_or_default());
     match kind {
         "agent.given_up" | "agent.not_reached" | "request.undeliverable" | "delivery.failed" => {
-            tracing::warn!(request.id = request, "{kind} {request}");
+            let channel = item.channel.as_deref().unwrap_or_default();
+            let reason = item.detail.as_deref().unwrap_or_default();
+            tracing::warn!(channel, reason, "{kind} {request}");
         }
         _ if kind.starts_with("request.") => {
-            tracing::info!(request.id = request, "{kind} {request}");
+            tracing::info!("{kind} {request}");
         }
-        _ => tracing::debug!(request.id = request, "{kind} {request}"),
+        _ => tracing::debug!("{kind} {request}"),
     }
 }
 

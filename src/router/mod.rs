@@ -2,7 +2,7 @@
 //! ours.
 //!
 //! ```text
-//! reaction → tap → code → reply to a card → bare answer → bare words → not ours
+//! reaction → tap → code → reply to a card → asked reason → bare answer → bare words → not ours
 //! ```
 //!
 //! An account that belongs to nobody gets no further than [`stranger`].
@@ -15,6 +15,7 @@
 mod address;
 mod bare;
 mod intent;
+mod prompt;
 mod reaction;
 pub mod reading;
 mod stranger;
@@ -33,6 +34,9 @@ use crate::router::intent::Intent;
 use crate::store::inbox::Fate;
 use crate::store::{self, StoreError, Tx, Write};
 use crate::wording;
+
+/// The channel whose conversations are pages.
+const PAGES: &str = "console";
 
 /// What became of something that a person did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,12 +94,29 @@ pub struct Routed {
     pub reply: Option<String>,
     /// Whether they have to be at hand while the person answers.
     pub is_needed: bool,
+    /// Whether it came from somebody we know.
+    pub is_known: bool,
+    /// Whether the whole text is to be shown now.
+    pub reveals: bool,
 }
 
 impl Routed {
     fn new(outcome: Outcome, request: Option<&Request>, reply: Option<String>) -> Self {
         let (id, status) = (request.map(|r| r.id), request.map(|r| r.status));
-        Self { outcome, request: id, status, reply, is_needed: false }
+        Self {
+            outcome,
+            request: id,
+            status,
+            reply,
+            is_needed: false,
+            is_known: true,
+            reveals: false,
+        }
+    }
+
+    /// Nothing came of it, without a request.
+    pub fn refused(outcome: Outcome, reply: Option<String>) -> Self {
+        Self::new(outcome, None, reply)
     }
 
     /// Not ours, nothing to say.
@@ -196,7 +217,8 @@ pub async fn route(
         if is_tap {
             return Ok(Routed::from(Ruling::NotPermitted));
         }
-        return stranger::meet(tx, channel, inbound).await;
+        let met = stranger::meet(tx, channel, inbound).await?;
+        return Ok(Routed { is_known: false, ..met });
     };
     let Some(person) = store::people::find(tx, binding.principal).await? else {
         return Ok(Routed::from(Ruling::NotPermitted));
@@ -211,8 +233,8 @@ pub async fn route(
     if is_private && binding.address.is_none() {
         store::people::set_address(tx, binding.id, address).await?;
     }
-    if is_private {
-        // They can be reached there.
+    // A page says itself when somebody looks at it.
+    if is_private && channel != PAGES {
         store::people::see(tx, &binding).await?;
     }
     let actor = Actor {
@@ -250,7 +272,13 @@ pub async fn route(
         }
         Event::Reach { .. } | Event::Moved { .. } | Event::Ignored => Intent::Nothing,
     };
-    carry_out(tx, &actor, intent, policy).await
+    let routed = carry_out(tx, &actor, intent, policy).await?;
+    if let Some(request) = routed.request.filter(|_| routed.is_needed && is_private)
+        && channel != PAGES
+    {
+        store::prompts::ask(tx, channel, address, request).await?;
+    }
+    Ok(routed)
 }
 
 /// The stages for text, in order.
@@ -269,6 +297,9 @@ async fn read_text(
         if let Some(request) = card.await? {
             return Ok(address::about(request, text, Means::Quote));
         }
+    }
+    if let Some(intent) = prompt::read(tx, place, text).await? {
+        return Ok(intent);
     }
     bare::read(tx, actor, place, text).await
 }
@@ -294,7 +325,8 @@ async fn carry_out(
             }
             decisions::reveal(tx, &request, actor).await?;
             let reply = format!("{} is now shown whole.", request.code);
-            Ok(Routed::new(Outcome::Clarify, Some(&request), Some(reply)))
+            let routed = Routed::new(Outcome::Clarify, Some(&request), Some(reply));
+            Ok(Routed { reveals: true, ..routed })
         }
         Intent::Clarify(request) => {
             if request.guardian != actor.principal {

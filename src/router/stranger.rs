@@ -27,7 +27,7 @@ pub(super) async fn meet(
         return Ok(Routed::passed());
     };
     // A page is only shown to people we know.
-    if !is_private || channel == "console" {
+    if !is_private || channel == super::PAGES {
         return Ok(Routed::passed());
     }
     let account = Account { channel, realm: &actor.realm, id: &actor.id };

@@ -13,13 +13,17 @@ pub(super) async fn owe(
     inbound: &Inbound,
     routed: &Routed,
 ) -> Result<(), StoreError> {
-    let Some(words) = &routed.reply else { return Ok(()) };
+    let is_private = inbound.place.privacy == Privacy::Private;
+    let is_said = matches!(inbound.event, Event::Text { is_secondhand: false, .. });
+    // Silence would look as if it had been taken.
+    let nothing = (is_private && is_said && routed.is_known).then_some(wording::NOTHING_WAITS);
+    let Some(words) = routed.reply.as_deref().or(nothing) else { return Ok(()) };
     // A press is answered where it was made, by the channel itself.
     if matches!(inbound.event, Event::Tap { .. }) && !routed.is_needed {
         return Ok(());
     }
     let place = inbound.place.address.as_str();
-    if inbound.place.privacy == Privacy::Private {
+    if is_private {
         return store::notices::owe(tx, channel, place, words).await;
     }
     if routed.outcome == Outcome::Passed {

@@ -316,6 +316,10 @@ pub struct News {
     pub request: Option<String>,
     /// See [`Event::agent`].
     pub agent: Option<String>,
+    /// See [`Event::channel`].
+    pub channel: Option<String>,
+    /// See [`Event::detail`].
+    pub detail: Option<String>,
 }
 
 impl News {
@@ -338,14 +342,15 @@ pub async fn feed(
 ) -> Result<Vec<News>, StoreError> {
     let sql = match tx.dialect {
         Dialect::Sqlite => {
-            "SELECT xid, ord, kind, request, agent
+            "SELECT xid, ord, kind, request, agent, channel, detail
                FROM audit
               WHERE $1 >= 0 AND ord > $2 AND ($3 IS NULL OR agent = $3)
               ORDER BY ord
               LIMIT 500"
         }
         Dialect::Postgres => {
-            "SELECT CAST(CAST(xid AS TEXT) AS BIGINT) AS xid, ord, kind, request, agent
+            "SELECT CAST(CAST(xid AS TEXT) AS BIGINT) AS xid, ord, kind, request, agent,
+                    channel, detail
                FROM audit
               WHERE (audit.xid, audit.ord) > (CAST(CAST($1 AS TEXT) AS xid8), $2)
                 AND audit.xid < pg_snapshot_xmin(pg_current_snapshot())

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{AnyPool, ConnectOptions, Executor};
+use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection as _, Executor};
 
 use crate::store::StoreError;
 
@@ -58,6 +58,11 @@ pub(super) async fn sqlite_pool(
 
 pub(super) async fn postgres_pool(url: &str) -> Result<AnyPool, StoreError> {
     let options = AnyConnectOptions::from_str(url)?.disable_statement_logging();
+    // A pool would try for a while and then say only that it took too long.
+    let first = AnyConnection::connect_with(&options).await.map_err(|error| {
+        StoreError::Unusable(format!("PostgreSQL can't be used: {error}; see database.url"))
+    })?;
+    first.close().await?;
     let pool = AnyPoolOptions::new()
         .max_connections(8)
         .acquire_timeout(Duration::from_secs(5))

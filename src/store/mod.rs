@@ -22,6 +22,7 @@ pub mod logins;
 mod migrate;
 pub mod notices;
 pub mod people;
+pub mod prompts;
 pub mod readers;
 pub mod requests;
 pub mod strangers;

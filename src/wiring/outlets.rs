@@ -82,6 +82,18 @@ pub async fn probe(config: &Config) -> Vec<(&'static str, Health)> {
     probes.into_iter().flatten().collect()
 }
 
+/// A link that opens the bot with this pairing code, if the platform can be
+/// asked for the bot's name.
+pub async fn pairing_link(config: &Config, code: &str) -> Option<String> {
+    #[cfg(feature = "telegram")]
+    return telegram::link(config, code).await;
+    #[cfg(not(feature = "telegram"))]
+    {
+        let _ = code;
+        std::future::ready(config.telegram.as_ref().and(None)).await
+    }
+}
+
 /// A platform that is in the settings and not in this build.
 #[cfg(not(feature = "telegram"))]
 fn missing(name: &'static str) -> (&'static str, Health) {

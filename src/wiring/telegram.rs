@@ -34,3 +34,7 @@ pub(super) async fn probe(config: &Config) -> Option<(&'static str, Health)> {
     };
     Some((NAME, health))
 }
+
+pub(super) async fn link(config: &Config, code: &str) -> Option<String> {
+    channel(config).ok()??.link(code).await
+}

@@ -246,8 +246,18 @@ async fn a_no_with_a_reason_is_asked_for_in_the_chat(
     let card = world.card(ADA, &parked).await;
     world.press(ADA, &card, "Deny with reason").await;
     world.hears(ADA, "Why not?").await;
-    world.api.says_in(ADA, ADA, &format!("{} no, too early", parked.code), None);
-    assert!(world.closed(ADA, &parked).await.text.contains("too early"));
+    world.api.says(ADA, "it is too early");
+    assert!(world.closed(ADA, &parked).await.text.contains(": it is too early"));
+
+    // Second thoughts.
+    let parked = world.park("two").await;
+    let card = world.card(ADA, &parked).await;
+    world.press(ADA, &card, "Deny with reason").await;
+    world.api.says(ADA, "yes");
+    world.closed(ADA, &parked).await;
+    assert_eq!(world.status(&parked).await, "approved");
+    world.api.says(ADA, "hello?");
+    world.hears(ADA, "Nothing waits for your answer").await;
 }
 
 #[rstest]
@@ -407,6 +417,11 @@ async fn a_long_text_is_opened_before_it_can_be_approved(
     world.press(ADA, &armed, "Approve").await;
     world.closed(ADA, &parked).await;
     assert_eq!(world.status(&parked).await, "approved");
+    let ended = |api: &BotApi| {
+        let mut all = api.chat(ADA).into_iter();
+        all.find(|shown| shown.id == card.id && shown.text.contains("Approved by owner"))
+    };
+    world.api.until(ended).await;
 }
 
 #[rstest]
@@ -548,7 +563,7 @@ async fn a_card_that_was_removed_is_replaced_by_a_word(
     let card = world.card(ADA, &parked).await;
     world.api.removes(ADA, card.id);
     world.api.says(ADA, &format!("{} approve", parked.code));
-    world.hears(ADA, &format!("{} (shell): Approved by owner", parked.code)).await;
+    world.hears(ADA, &format!("{} (shell: one): Approved by owner", parked.code)).await;
 }
 
 #[rstest]
@@ -569,7 +584,7 @@ async fn a_group_hears_which_request_ended_and_nothing_else(
     assert_eq!(world.status(&parked).await, "pending");
     world.api.says_in(ADA, GROUP, &format!("@GateBot {} approve", parked.code), None);
     world.closed(ADA, &parked).await;
-    world.hears(ADA, "Approved: shell").await;
+    world.hears(ADA, "Approved: shell: cat customers.csv").await;
     let said = world.hears(GROUP, &parked.code).await;
     assert_eq!(said.text, format!("{}: approved.", parked.code));
     let all: Vec<Shown> =
@@ -884,7 +899,7 @@ async fn a_day_in_a_chat_reads_like_this() {
     world.api.removes(ADA, card.id);
     world.api.says(ADA, &format!("{} approve", removed.code));
     world.replied(&removed).await;
-    world.hears(ADA, "(shell): Approved").await;
+    world.hears(ADA, "(shell: echo removed): Approved").await;
     day.push(removed);
 
     // Nobody answers in time.

@@ -133,6 +133,19 @@ pub fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// `4,812`: a number as it is read.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// As many of the clusters as fit, from the beginning of what is given.
 fn take<'a>(unit: Unit, graphemes: impl Iterator<Item = &'a str>, budget: usize) -> String {
     let mut left = budget;

@@ -25,7 +25,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) enum Fault {
     /// It never reached the server.
     #[error("{0}")]
-    NotSent(&'static str),
+    NotSent(String),
     /// It may have reached the server; the answer is missing or unreadable.
     #[error("{0}")]
     Lost(String),
@@ -147,7 +147,7 @@ impl Api {
         T: DeserializeOwned,
     {
         let body = serde_json::to_vec(payload)
-            .map_err(|_| Fault::NotSent("the call could not be written"))?;
+            .map_err(|_| Fault::NotSent("the call could not be written".to_owned()))?;
         let request = self.post(method, patience)?.header("content-type", "application/json");
         exchange(request.body(body)).await
     }
@@ -166,7 +166,7 @@ impl Api {
     ) -> Result<T, Fault> {
         let part = Part::bytes(text.into_bytes()).file_name(name.to_owned());
         let part = part.mime_str("text/plain; charset=utf-8");
-        let part = part.map_err(|_| Fault::NotSent("the file could not be made"))?;
+        let part = part.map_err(|_| Fault::NotSent("the file could not be made".to_owned()))?;
         let form = Form::new()
             .text("chat_id", chat.to_string())
             .text("caption", caption.to_owned())
@@ -179,7 +179,7 @@ impl Api {
         {
             let mut path = url
                 .path_segments_mut()
-                .map_err(|()| Fault::NotSent("telegram.api_url can't be called"))?;
+                .map_err(|()| Fault::NotSent("telegram.api_url can't be called".to_owned()))?;
             path.pop_if_empty();
             path.push(&format!("bot{}", self.token.text));
             path.push(&lower_first(method));
@@ -206,8 +206,10 @@ fn client() -> reqwest::Client {
 async fn exchange<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Result<T, Fault> {
     // The texts of these errors hold the address and so the token.
     let answer = request.send().await.map_err(|error| {
+        // The outermost error names the address; its causes don't.
         if error.is_connect() || error.is_builder() {
-            Fault::NotSent("Telegram can't be reached")
+            let cause = innermost(&error);
+            Fault::NotSent(format!("Telegram can't be reached ({cause}); see telegram.api_url"))
         } else if error.is_timeout() {
             Fault::Lost("Telegram did not answer in time".to_owned())
         } else {
@@ -218,6 +220,15 @@ async fn exchange<T: DeserializeOwned>(request: reqwest::RequestBuilder) -> Resu
     let body =
         answer.bytes().await.map_err(|_| Fault::Lost("Telegram's answer broke off".to_owned()))?;
     read(status, &body)
+}
+
+/// The last cause of an error: what the system said, without any address.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    if std::ptr::eq(last, error) { "no connection".to_owned() } else { last.to_string() }
 }
 
 fn read<T: DeserializeOwned>(status: u16, body: &[u8]) -> Result<T, Fault> {

@@ -149,6 +149,13 @@ impl Telegram {
         self.shared.api.bot()
     }
 
+    /// A link that opens the bot and sends it `/start` with this word; nothing
+    /// when the server can't be asked for the bot's name.
+    pub async fn link(&self, word: &str) -> Option<String> {
+        let receiver = self.receiver_of().await.ok()?;
+        Some(format!("https://t.me/{}?start={word}", receiver.username))
+    }
+
     /// The route of the webhook; nothing when updates are polled.
     pub fn routes(&self, inbox: Arc<dyn Inbox>) -> Option<axum::Router> {
         match &self.shared.mode {
@@ -315,10 +322,10 @@ impl Telegram {
         old.actions.clear();
         old.fallback.clear();
         "Shown in full below.".clone_into(&mut old.status);
-        if self.edit_form(to, id, render::cut_card(&old, BUDGET)).await.is_err() {
-            // Until it is closed, both lead to the same decision.
-            receipt.left_behind = Some(id.to_string());
-        }
+        // If this fails, both lead to the same decision; in any case the old one
+        // shows the end too.
+        let _ = self.edit_form(to, id, render::cut_card(&old, BUDGET)).await;
+        receipt.left_behind = Some(id.to_string());
         Ok(receipt)
     }
 
@@ -367,9 +374,7 @@ impl Trouble {
 
 fn send_error(fault: Fault) -> SendError {
     match fault {
-        Fault::NotSent(words) => {
-            SendError::Retry { after: Duration::from_secs(1), reason: words.to_owned() }
-        }
+        Fault::NotSent(words) => SendError::Retry { after: Duration::from_secs(1), reason: words },
         Fault::Lost(reason) => SendError::Unknown { reason },
         Fault::Wait(after) => SendError::Busy { after },
         Fault::Moved(_) => SendError::Unreachable { reason: fault.to_string() },

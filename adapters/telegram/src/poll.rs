@@ -64,9 +64,14 @@ pub(crate) async fn run(telegram: &Telegram, inbox: &dyn Inbox) {
         match turn(telegram, inbox).await {
             Ok(()) => trouble = Backoff::default(),
             Err(fault) => {
-                let words = words(&fault);
-                tracing::warn!(reason = words, "Telegram: no updates; trying again");
-                inbox.report(NAME, bot, Some(&words)).await;
+                if !trouble.is_own_webhook(&fault) {
+                    let words = words(&fault);
+                    tracing::warn!(
+                        reason = words,
+                        "Telegram: fetching updates failed; trying again"
+                    );
+                    inbox.report(NAME, bot, Some(&words)).await;
+                }
                 if trouble.is_stalling(&fault) {
                     telegram.shared.api.reconnect();
                 }
@@ -78,7 +83,7 @@ pub(crate) async fn run(telegram: &Telegram, inbox: &dyn Inbox) {
 
 async fn turn(telegram: &Telegram, inbox: &dyn Inbox) -> Result<(), Fault> {
     let receiver = telegram.receiver_of().await?;
-    let not_stored = |_| Fault::NotSent("what came in could not be stored");
+    let not_stored = |_| Fault::NotSent("what came in could not be stored".to_owned());
     let offset = inbox.position(NAME, &receiver.id).await.map_err(not_stored)?;
     let call = GetUpdates { offset, limit: 100, timeout: HOLD, allowed_updates: allowed_updates() };
     let patience = Duration::from_secs(HOLD) + PATIENCE;
@@ -131,6 +136,13 @@ struct Backoff {
 }
 
 impl Backoff {
+    /// Whether it is a webhook that was set before polling began: it is removed,
+    /// and nothing is wrong.
+    fn is_own_webhook(&self, fault: &Fault) -> bool {
+        let is_set = matches!(fault, Fault::Refused { refusal: Refusal::WebhookSet, .. });
+        is_set && self.failures == 0
+    }
+
     /// Whether connections seem to be dead without saying so.
     fn is_stalling(&mut self, fault: &Fault) -> bool {
         if matches!(fault, Fault::Lost(_)) {

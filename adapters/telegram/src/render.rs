@@ -4,7 +4,7 @@
 //! whoever wrote it. Lengths and offsets are UTF-16 code units, as the platform
 //! counts them.
 
-use sayso_channel::text::{Unit, head_and_tail_in, shorten_in, split_in, utc};
+use sayso_channel::text::{Unit, grouped, head_and_tail_in, shorten_in, split_in, utc};
 use sayso_channel::{Block, Card, Emphasis, Tone};
 use teloxide::types::{
     InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, MessageEntityKind as Kind,
@@ -303,7 +303,8 @@ impl Pen {
             None => self.styled(kind.clone(), text.trim_end_matches('\n')),
             Some(cut) => {
                 self.styled(kind.clone(), cut.head.trim_end_matches('\n'));
-                self.plain(&format!("\n⟦… {} more characters …⟧\n", cut.hidden_chars));
+                let hidden = grouped(cut.hidden_chars);
+                self.plain(&format!("\n⟦… {hidden} more characters …⟧\n"));
                 self.styled(kind.clone(), cut.tail.trim_matches('\n'));
             }
         }

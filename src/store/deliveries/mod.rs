@@ -298,7 +298,8 @@ pub async fn mark_seen(tx: &mut Tx, id: DeliveryId) -> Result<bool, StoreError> 
 }
 
 /// Notes that the person opened the whole text of the request's cards at a
-/// binding; says whether it was the first time.
+/// binding, or, without one, at the operator's keyboard, which counts as a page;
+/// says whether it was the first time.
 ///
 /// # Errors
 ///
@@ -313,7 +314,8 @@ pub async fn mark_opened(
     let done = sqlx::query(
         "UPDATE deliveries
             SET opened_at = $2
-          WHERE request = $1 AND opened_at IS NULL AND binding = $3",
+          WHERE request = $1 AND opened_at IS NULL
+            AND (binding = $3 OR ($3 IS NULL AND channel = 'console'))",
     )
     .bind(request.to_string())
     .bind(now)

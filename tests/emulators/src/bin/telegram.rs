@@ -8,6 +8,9 @@ use sayso_emulators::telegram::BotApi;
 async fn main() {
     let token = "700:stand-in";
     let api = BotApi::start_at(token, 8081).await;
+    #[expect(clippy::disallowed_methods, reason = "any number that only grows")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    api.number_from(i64::try_from(now.unwrap_or_default().as_secs()).unwrap_or(0));
     println!("SAYSO_TELEGRAM__TOKEN={token} SAYSO_TELEGRAM__API_URL={}", api.url);
     println!("You are 1001. Write:  curl -d '/start CODE' {}people/1001/says", api.url);
     println!("Press:                curl -d 'Approve' {}people/1001/presses", api.url);

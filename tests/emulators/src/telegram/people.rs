@@ -97,6 +97,12 @@ impl BotApi {
         result
     }
 
+    /// Goes on numbering updates from here: a server that forgets everything
+    /// must not begin where a gateway has been already.
+    pub fn number_from(&self, number: i64) {
+        self.with(|world| world.last_update = number);
+    }
+
     /// Somebody writes in their private chat with the bot; the message's id.
     pub fn says(&self, who: i64, text: &str) -> i64 {
         self.says_in(who, who, text, None)
