@@ -1,5 +1,7 @@
 //! Connecting to a database, and whether its SQLite can be trusted.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,6 +56,27 @@ pub(super) async fn sqlite_pool(
         .connect_with(options)
         .await?;
     Ok(pool)
+}
+
+/// Copies the database as it was before its schema is brought further. A copy
+/// that is there already was made by somebody who began the same.
+pub(super) async fn keep_copy(
+    pool: &AnyPool,
+    database: &Path,
+    version: i64,
+) -> Result<(), StoreError> {
+    let copy = database.with_extension(format!("schema-{version}"));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy);
+    match made {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => {
+            return Err(StoreError::Unusable(format!("{}: {error}", copy.display())));
+        }
+    }
+    sqlx::query("VACUUM INTO $1").bind(copy.to_string_lossy().into_owned()).execute(pool).await?;
+    tracing::info!("The database was copied to {} before its schema changes", copy.display());
+    Ok(())
 }
 
 pub(super) async fn postgres_pool(url: &str) -> Result<AnyPool, StoreError> {

@@ -33,6 +33,22 @@ const MIGRATIONS: &[Migration] = &[
 /// An arbitrary number that names our lock among those of the database.
 const LOCK: i64 = 0x5a95_0001;
 
+/// The schema that an existing database has, if this program brings it further.
+pub(super) async fn behind(pool: &AnyPool) -> Result<Option<i64>, StoreError> {
+    let has_schema: Option<i64> = sqlx::query_scalar(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
+    )
+    .fetch_optional(pool)
+    .await?;
+    if has_schema.is_none() {
+        return Ok(None);
+    }
+    let version: Option<i64> =
+        sqlx::query_scalar("SELECT MAX(version) FROM schema_migrations").fetch_one(pool).await?;
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    Ok(version.filter(|version| *version < newest))
+}
+
 pub(super) async fn run(pool: &AnyPool, dialect: Dialect, clock: &Clock) -> Result<(), StoreError> {
     loop {
         let mut tx = pool.begin_with(dialect.begin_write()).await?;

@@ -242,6 +242,9 @@ impl Store {
                 let url = sqlite_url(path)?;
                 let writing = sqlite_pool(&url, 1, false).await?;
                 check_sqlite_version(&writing).await?;
+                if let Some(version) = migrate::behind(&writing).await? {
+                    connect::keep_copy(&writing, path, version).await?;
+                }
                 migrate::run(&writing, Dialect::Sqlite, &clock).await?;
                 let readers = sqlite_pool(&url, 4, true).await?;
                 let disk = Arc::new(Disk::of(path)?);

@@ -18,6 +18,7 @@ mod crash;
 mod decisions;
 mod disk_full;
 mod explain;
+mod foreign;
 mod operations;
 mod reading;
 mod router;

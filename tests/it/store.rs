@@ -255,6 +255,46 @@ async fn a_lease_has_one_holder_and_a_fence_that_grows(
     assert!(store.write(Hold("c")).await.unwrap().is_some());
 }
 
+#[tokio::test]
+async fn an_older_database_is_copied_and_then_brought_up_to_date() {
+    const FIRST: &str = include_str!("../../migrations/sqlite/0001_rail.sql");
+    let fresh = Database::Sqlite.fresh().await.unwrap();
+    let sayso::store::Location::Sqlite(path) = &fresh.location else { panic!() };
+    std::fs::write(path, "").unwrap();
+    let raw = fresh.raw().await;
+    sqlx::raw_sql(FIRST).execute(&raw).await.unwrap();
+    sqlx::raw_sql(
+        "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, name TEXT, checksum TEXT,
+                                         applied_at BIGINT);
+         INSERT INTO principals (id, name, created_at)
+         VALUES ('prn_00000000000000000000000000000001', 'ada', 1);",
+    )
+    .execute(&raw)
+    .await
+    .unwrap();
+    sqlx::query("INSERT INTO schema_migrations VALUES (1, 'rail', $1, 1)")
+        .bind(sayso::requests::sha256_hex(FIRST.as_bytes()))
+        .execute(&raw)
+        .await
+        .unwrap();
+    raw.close().await;
+
+    let store = fresh.open().await;
+    let people = store::people::list(&mut store.read().await.unwrap()).await.unwrap();
+    assert_eq!(people[0].name, "ada");
+    store::readers::list(&mut store.read().await.unwrap()).await.unwrap();
+    store.close().await;
+
+    let copy = path.with_extension("schema-1");
+    let url = format!("sqlite://{}", copy.display());
+    let copied = sqlx::AnyPool::connect(&url).await.unwrap();
+    let versions: Vec<i64> = sqlx::query_scalar("SELECT version FROM schema_migrations")
+        .fetch_all(&copied)
+        .await
+        .unwrap();
+    assert_eq!(versions, [1]);
+}
+
 #[rstest]
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused(

@@ -601,7 +601,8 @@ async fn a_second_program_with_the_same_token_is_reported_and_outlived(
     let polled = |api: &BotApi| api.calls().into_iter().find(|call| call.method == "getUpdates");
     world.api.until(polled).await;
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let poll = http.get(format!("{}bot{TOKEN}/getUpdates?timeout=1", world.api.url));
+    let poll = http.post(format!("{}bot{TOKEN}/getUpdates", world.api.url));
+    let poll = poll.header("content-type", "application/json").body(r#"{"timeout":1}"#);
     poll.send().await.unwrap();
     let trouble = async {
         loop {

@@ -53,6 +53,7 @@ fn me() -> Value {
         "can_join_groups",
         "can_read_all_group_messages",
         "supports_inline_queries",
+        "supports_join_request_queries",
         "can_connect_to_business",
         "has_main_web_app",
         "has_topics_enabled",

@@ -5,6 +5,7 @@
 
 mod methods;
 mod people;
+mod record;
 mod state;
 
 use std::collections::VecDeque;
@@ -155,6 +156,7 @@ async fn call(
         return refuse(&Refusal::new(400, "Bad Request: can't parse the parameters"));
     };
     let fault = shared.next_fault(&method);
+    record::note("call", &method, &Value::Object(parameters.clone()), false);
     shared.world().calls.push(Call { method: method.clone(), parameters: parameters.clone() });
     match &fault {
         Some(Fault::Answer { status, body }) => return raw(*status, body.clone()),
@@ -168,7 +170,10 @@ async fn call(
         _ => {}
     }
     match result {
-        Ok(result) => raw(200, json!({ "ok": true, "result": result }).to_string()),
+        Ok(result) => {
+            record::note("result", &method, &result, false);
+            raw(200, json!({ "ok": true, "result": result }).to_string())
+        }
         Err(refusal) => refuse(&refusal),
     }
 }

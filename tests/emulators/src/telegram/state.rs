@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::telegram::record;
+
 /// A call that a bot made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
@@ -111,7 +113,7 @@ impl World {
             _ => !["message_reaction", "message_reaction_count", "chat_member"].contains(&kind),
         };
         if is_wanted {
-            self.enqueue(number, kind, content);
+            self.enqueue(number, kind, content, false);
         }
         number
     }
@@ -119,15 +121,17 @@ impl World {
     /// Puts an update in the queue, whatever the bot wants.
     pub(super) fn force(&mut self, kind: &str, content: Value) -> i64 {
         self.last_update += 1;
-        self.enqueue(self.last_update, kind, content);
+        self.enqueue(self.last_update, kind, content, true);
         self.last_update
     }
 
-    fn enqueue(&mut self, number: i64, kind: &str, content: Value) {
+    fn enqueue(&mut self, number: i64, kind: &str, content: Value, is_forced: bool) {
         let mut update = Map::new();
         update.insert("update_id".to_owned(), number.into());
         update.insert(kind.to_owned(), content);
-        self.updates.push((number, Value::Object(update)));
+        let update = Value::Object(update);
+        record::note("update", kind, &update, is_forced);
+        self.updates.push((number, update));
     }
 
     pub(super) fn next_message(&mut self) -> i64 {
