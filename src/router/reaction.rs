@@ -13,10 +13,12 @@ pub(super) async fn read(
     emoji: &str,
     message: &str,
 ) -> Result<Intent, StoreError> {
-    let Some(is_up) = thumb(emoji) else { return Ok(Intent::Nothing) };
+    let thumbs: Vec<bool> = emoji.split(' ').filter_map(thumb).collect();
+    let Some(is_up) = thumbs.first().copied() else { return Ok(Intent::Nothing) };
     let found = store::requests::find_by_message(tx, channel, address, message).await?;
     let Some(request) = found.filter(|r| !r.status.is_final()) else { return Ok(Intent::Nothing) };
-    if request.content.kind == Kind::Question {
+    // Up and down at once says nothing; nor does a thumb answer a question.
+    if request.content.kind == Kind::Question || thumbs.contains(&!is_up) {
         return Ok(Intent::Clarify(request));
     }
     let verdict = if is_up { Verdict::Approve } else { Verdict::Deny { reason: None } };

@@ -47,9 +47,10 @@ pub(super) async fn sqlite_pool(
                      PRAGMA secure_delete = FAST;",
                 ))
                 .await?;
-                if is_reading {
-                    conn.execute("PRAGMA query_only = ON").await?;
-                }
+                // The writer touches every page that changes, one reader few.
+                let own =
+                    if is_reading { "PRAGMA query_only = ON" } else { "PRAGMA cache_size = -8000" };
+                conn.execute(own).await?;
                 Ok(())
             })
         })

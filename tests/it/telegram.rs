@@ -629,6 +629,38 @@ async fn a_second_program_with_the_same_token_is_reported_and_outlived(
 
 #[rstest]
 #[tokio::test]
+async fn a_reaction_on_the_card_decides_and_taking_one_back_does_not(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let parked = world.park("one").await;
+    let card = world.card(ADA, &parked).await;
+    let react = |who: i64, message: i64, old: &[&str], new: &[&str]| {
+        let list = |all: &[&str]| -> Vec<Value> {
+            all.iter().map(|emoji| json!({ "type": "emoji", "emoji": emoji })).collect()
+        };
+        let content = json!({
+            "chat": { "id": ADA, "type": "private" }, "message_id": message, "date": 1,
+            "user": { "id": who, "is_bot": false, "first_name": "x" },
+            "old_reaction": list(old), "new_reaction": list(new),
+        });
+        world.api.happens("message_reaction", content)
+    };
+    react(BOB, card.id, &[], &["👍"]);
+    react(ADA, card.id + 100, &[], &["👍"]);
+    react(ADA, card.id, &["👎"], &[]);
+    react(ADA, card.id, &[], &["🎉"]);
+    react(ADA, card.id, &[], &["👍", "👎"]);
+    world.hears(ADA, "waits for your decision").await;
+    world.settled().await;
+    assert_eq!(world.status(&parked).await, "pending");
+    react(ADA, card.id, &["🎉"], &["🎉", "👍🏽"]);
+    world.closed(ADA, &parked).await;
+    assert_eq!(world.status(&parked).await, "approved");
+}
+
+#[rstest]
+#[tokio::test]
 async fn odd_updates_stand_in_nobodys_way(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {
