@@ -12,11 +12,10 @@ use crate::broadcaster;
 use crate::broadcaster::cards::{View, draw};
 use crate::clock::Timestamp;
 use crate::ids::DeliveryId;
-use crate::jobs::{Bench, POLL};
+use crate::jobs::{Bench, Slotted, in_slots};
 use crate::requests::Request;
 use crate::store::deliveries::{Attempt, Delivery, State};
 use crate::store::{self, StoreError, Tx, Write, audit};
-use crate::wakeups::Wakeups;
 use crate::wording;
 
 /// Deliveries under way in one channel at the same time.
@@ -32,25 +31,13 @@ const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 /// Delivers in one channel until the process stops. Each channel has a worker of
 /// its own: a slow one holds no other up.
 pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
-    let lifecycle = bench.lifecycle.clone();
-    let mut anything = bench.wakeups.anything();
-    let mut running = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = lifecycle.stopping() => break,
-            more = Wakeups::next_change(&mut anything) => if !more { break },
-            Some(_) = running.join_next() => {}
-            () = tokio::time::sleep(POLL) => {}
-        }
-        // Whatever ended besides makes room too.
-        while running.try_join_next().is_some() {}
-        if let Err(error) = start(&bench, &channel, &mut running).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "Cards could not be claimed; trying again");
-        }
-    }
-    // What is under way is finished: its result would be unknown otherwise.
-    while running.join_next().await.is_some() {}
+    let work = Delivering { bench, channel };
+    in_slots(&work.bench, SLOTS, &work).await;
+}
+
+struct Delivering {
+    bench: Bench,
+    channel: Arc<dyn Channel>,
 }
 
 struct Claim(&'static str, i64);
@@ -64,29 +51,25 @@ impl Write for Claim {
     }
 }
 
-/// Starts as many deliveries that are due as there is room for.
-async fn start(
-    bench: &Bench,
-    channel: &Arc<dyn Channel>,
-    running: &mut JoinSet<()>,
-) -> Result<(), StoreError> {
-    let name = channel.name();
-    let room = SLOTS.saturating_sub(running.len());
-    if room == 0 || !store::deliveries::is_any_due(&mut bench.store.read().await?, name).await? {
-        return Ok(());
+#[async_trait]
+impl Slotted for Delivering {
+    async fn start(&self, room: i64, running: &mut JoinSet<()>) -> Result<(), StoreError> {
+        let name = self.channel.name();
+        if !store::deliveries::is_any_due(&mut self.bench.store.read().await?, name).await? {
+            return Ok(());
+        }
+        for delivery in self.bench.store.write(Claim(name, room)).await? {
+            let (bench, channel) = (self.bench.clone(), Arc::clone(&self.channel));
+            running.spawn(async move {
+                let id = delivery.id;
+                if let Err(error) = make_so(&bench, &channel, delivery).await {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(delivery.id = %id, error, "Delivery `{id}` was not recorded");
+                }
+            });
+        }
+        Ok(())
     }
-    let claim = Claim(name, i64::try_from(room).unwrap_or(1));
-    for delivery in bench.store.write(claim).await? {
-        let (bench, channel) = (bench.clone(), Arc::clone(channel));
-        running.spawn(async move {
-            let id = delivery.id;
-            if let Err(error) = make_so(&bench, &channel, delivery).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(delivery.id = %id, error, "Delivery `{id}` was not recorded");
-            }
-        });
-    }
-    Ok(())
 }
 
 async fn make_so(

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sayso_channel::Channel;
+use tokio::task::JoinSet;
 
 use crate::lifecycle::Lifecycle;
 use crate::store::{self, Store, StoreError, Tx, Write};
@@ -44,6 +45,41 @@ impl Bench {
     pub fn channel(&self, name: &str) -> Option<&Arc<dyn Channel>> {
         self.channels.iter().find(|channel| channel.name() == name)
     }
+}
+
+/// Work that is done several pieces at a time.
+#[async_trait]
+trait Slotted: Send + Sync {
+    /// Starts at most `room` pieces that are due.
+    async fn start(&self, room: i64, running: &mut JoinSet<()>) -> Result<(), StoreError>;
+}
+
+/// Works in so many slots until the process stops: whenever something may have
+/// changed or a slot has become free, what is due is started, at most as much as
+/// there is room for. What is under way at the end is finished: its result
+/// would be unknown otherwise.
+async fn in_slots(bench: &Bench, slots: usize, work: &impl Slotted) {
+    let mut anything = bench.wakeups.anything();
+    let mut running = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = bench.lifecycle.stopping() => break,
+            more = Wakeups::next_change(&mut anything) => if !more { break },
+            Some(_) = running.join_next() => {}
+            () = tokio::time::sleep(POLL) => {}
+        }
+        // Whatever ended besides makes room too.
+        while running.try_join_next().is_some() {}
+        let room = i64::try_from(slots.saturating_sub(running.len())).unwrap_or(0);
+        if room == 0 {
+            continue;
+        }
+        if let Err(error) = work.start(room, &mut running).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "Work could not be claimed; trying again");
+        }
+    }
+    while running.join_next().await.is_some() {}
 }
 
 /// Takes up what a process was at when it died, without waiting for its leases

@@ -9,10 +9,9 @@ use tokio::task::JoinSet;
 
 use crate::clock::Timestamp;
 use crate::ids::NoticeId;
-use crate::jobs::{Bench, POLL};
+use crate::jobs::{Bench, Slotted, in_slots};
 use crate::store::notices::{Notice, Progress};
 use crate::store::{self, StoreError, Tx, Write};
-use crate::wakeups::Wakeups;
 
 /// Conversations spoken to at the same time.
 const SLOTS: usize = 16;
@@ -21,24 +20,13 @@ const TOO_LATE: Duration = Duration::from_mins(10);
 
 /// Speaks in one channel until the process stops.
 pub async fn run(bench: Bench, channel: Arc<dyn Channel>) {
-    let lifecycle = bench.lifecycle.clone();
-    let mut anything = bench.wakeups.anything();
-    let mut running = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = lifecycle.stopping() => break,
-            more = Wakeups::next_change(&mut anything) => if !more { break },
-            Some(_) = running.join_next() => {}
-            () = tokio::time::sleep(POLL) => {}
-        }
-        // Whatever ended besides makes room too.
-        while running.try_join_next().is_some() {}
-        if let Err(error) = start(&bench, &channel, &mut running).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "Words could not be claimed; trying again");
-        }
-    }
-    while running.join_next().await.is_some() {}
+    let work = Speaking { bench, channel };
+    in_slots(&work.bench, SLOTS, &work).await;
+}
+
+struct Speaking {
+    bench: Bench,
+    channel: Arc<dyn Channel>,
 }
 
 struct Claim(&'static str, i64);
@@ -63,30 +51,26 @@ impl Write for Record {
     }
 }
 
-/// Starts as many notices that are due as there is room for.
-async fn start(
-    bench: &Bench,
-    channel: &Arc<dyn Channel>,
-    running: &mut JoinSet<()>,
-) -> Result<(), StoreError> {
-    let name = channel.name();
-    let room = SLOTS.saturating_sub(running.len());
-    if room == 0 || !store::notices::is_any_due(&mut bench.store.read().await?, name).await? {
-        return Ok(());
+#[async_trait]
+impl Slotted for Speaking {
+    async fn start(&self, room: i64, running: &mut JoinSet<()>) -> Result<(), StoreError> {
+        let name = self.channel.name();
+        if !store::notices::is_any_due(&mut self.bench.store.read().await?, name).await? {
+            return Ok(());
+        }
+        for notice in self.bench.store.write(Claim(name, room)).await? {
+            let (bench, channel) = (self.bench.clone(), Arc::clone(&self.channel));
+            running.spawn(async move {
+                let said = channel.say(&Address(notice.address.clone()), &notice.text).await;
+                let progress = progress(&notice, said, bench.store.clock().now());
+                if let Err(error) = bench.store.write(Record(notice.id, progress)).await {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "Words `{}` were not recorded", notice.id);
+                }
+            });
+        }
+        Ok(())
     }
-    let claim = Claim(name, i64::try_from(room).unwrap_or(1));
-    for notice in bench.store.write(claim).await? {
-        let (bench, channel) = (bench.clone(), Arc::clone(channel));
-        running.spawn(async move {
-            let said = channel.say(&Address(notice.address.clone()), &notice.text).await;
-            let progress = progress(&notice, said, bench.store.clock().now());
-            if let Err(error) = bench.store.write(Record(notice.id, progress)).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "Words `{}` were not recorded", notice.id);
-            }
-        });
-    }
-    Ok(())
 }
 
 fn progress(notice: &Notice, said: Result<(), SendError>, now: Timestamp) -> Progress {
