@@ -253,6 +253,7 @@ pub async fn route(
             if let (Some(message), Ok(Callback { request, .. })) =
                 (message, token.as_str().parse::<Callback>())
                 && is_private
+                && channel != PAGES
             {
                 store::deliveries::adopt(tx, request, channel, address, message).await?;
             }

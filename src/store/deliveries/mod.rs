@@ -223,29 +223,30 @@ pub async fn adopt(
     if known.is_some() {
         return Ok(());
     }
-    let cards = list_of(tx, request).await?;
-    let mut here = cards.iter().filter(|c| c.channel == channel && c.address == address);
-    let Some(card) = here.clone().find(|c| c.message.is_none()).or_else(|| here.next()) else {
-        return Ok(());
-    };
+    tx.ahead.remove(&request);
     let now = tx.now().micros();
-    if card.message.is_none() {
-        tx.ahead.remove(&request);
-        // Whoever is just sending it finds that it was claimed since.
-        sqlx::query(
-            "UPDATE deliveries
-                SET message = $2, state = 'sent', sent_at = COALESCE(sent_at, $3),
-                    shown_version = 0, fence = fence + 1, lease_until = 0, next_at = $3,
-                    detail = NULL
-              WHERE id = $1",
-        )
-        .bind(card.id.to_string())
-        .bind(message.to_owned())
-        .bind(now)
-        .execute(tx.conn())
-        .await?;
+    // Whoever is just sending it finds that it was claimed since. One whose
+    // message has become known a moment ago stays as it is.
+    let done = sqlx::query(
+        "UPDATE deliveries
+            SET message = $4, state = 'sent', sent_at = COALESCE(sent_at, $5), shown_version = 0,
+                fence = fence + 1, lease_until = 0, next_at = $5, detail = NULL
+          WHERE request = $1 AND channel = $2 AND address = $3 AND message IS NULL",
+    )
+    .bind(request.to_string())
+    .bind(channel.to_owned())
+    .bind(address.to_owned())
+    .bind(message.to_owned())
+    .bind(now)
+    .execute(tx.conn())
+    .await?;
+    if done.rows_affected() > 0 {
         return Ok(());
     }
+    let cards = list_of(tx, request).await?;
+    let mut here = cards.iter().filter(|c| c.channel == channel && c.address == address);
+    let is_known = here.clone().any(|card| card.message.as_deref() == Some(message));
+    let Some(card) = here.next().filter(|_| !is_known) else { return Ok(()) };
     let second = Delivery {
         id: DeliveryId::new(),
         message: Some(message.to_owned()),
