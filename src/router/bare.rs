@@ -37,7 +37,16 @@ pub(super) async fn read(
     if candidates.is_empty() {
         return elsewhere(tx, actor, text).await;
     }
-    Ok(among(candidates, text))
+    let all = candidates.clone();
+    let intent = among(candidates, text);
+    // One that is just being posted makes words ambiguous, but nobody can have
+    // meant it alone: it may not be there yet.
+    if let Intent::Decide { request, .. } = &intent
+        && !store::deliveries::stands_at(tx, *request, place.channel, place.address).await?
+    {
+        return Ok(Intent::Pass(Some(wording::hint(&all))));
+    }
+    Ok(intent)
 }
 
 /// Nothing waits here. Words that would decide are told where they could.

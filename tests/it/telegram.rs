@@ -517,6 +517,29 @@ async fn a_card_whose_sending_is_in_doubt_is_adopted_by_the_first_press(
 
 #[rstest]
 #[tokio::test]
+async fn words_mean_none_of_two_cards_when_one_of_them_may_stand_there(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let first = world.park("one").await;
+    world.card(ADA, &first).await;
+    world.api.fail("sendMessage", [Fault::CutAfter]);
+    let second = world.park("two").await;
+    world.card(ADA, &second).await;
+    world.api.says(ADA, "yes");
+    world.hears(ADA, "2 are waiting").await;
+    world.api.says(ADA, &format!("{} ok", first.code));
+    world.closed(ADA, &first).await;
+    // What is left may never have arrived: words alone don't decide it.
+    world.api.says(ADA, "no");
+    world.hears(ADA, "was not taken as a decision").await;
+    assert_eq!(world.status(&second).await, "pending");
+    world.api.says(ADA, &format!("{} no", second.code));
+    world.gateway.until(&second.id, |r| r["status"] == "denied").await;
+}
+
+#[rstest]
+#[tokio::test]
 async fn trouble_of_the_server_delays_and_loses_nothing(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {

@@ -283,6 +283,33 @@ pub async fn leave_behind(
     insert(tx, &old).await
 }
 
+/// Whether a card of the request surely stands at an address. A page shows
+/// whatever is stored; elsewhere a card stands once its message is known.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn stands_at(
+    tx: &mut Tx,
+    request: RequestId,
+    channel: &str,
+    address: &str,
+) -> Result<bool, StoreError> {
+    let found: Option<i64> = sqlx::query_scalar(
+        "SELECT 1
+           FROM deliveries
+          WHERE request = $1 AND channel = $2 AND address = $3
+            AND (message IS NOT NULL OR channel = 'console')
+          LIMIT 1",
+    )
+    .bind(request.to_string())
+    .bind(channel.to_owned())
+    .bind(address.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    Ok(found.is_some())
+}
+
 /// Notes that the person looked at a card; says whether it was the first time.
 ///
 /// # Errors

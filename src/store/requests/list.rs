@@ -6,9 +6,10 @@ use crate::requests::status::Status;
 use crate::store::requests::row::{Row, all, select_requests};
 use crate::store::{StoreError, Tx};
 
-/// The live requests of `guardian` whose card stands at this address, oldest
-/// first; at most 50, which is more than anybody could mean by bare words. The
-/// console shows whatever is stored; elsewhere a card stands once it was posted.
+/// The live requests of `guardian` whose card stands at this address, or may, or
+/// is just being posted there; oldest first. At most 50, which is more than
+/// anybody could mean by bare words. Whether a card surely stands is for
+/// [`crate::store::deliveries::stands_at`] to say.
 ///
 /// # Errors
 ///
@@ -25,7 +26,7 @@ pub async fn list_live_at(
            AND EXISTS (SELECT 1
                          FROM deliveries y
                         WHERE y.request = r.id AND y.channel = $2 AND y.address = $3
-                          AND (y.message IS NOT NULL OR y.channel = 'console'))
+                          AND (y.state <> 'failed' OR y.channel = 'console'))
          ORDER BY r.created_at
          LIMIT 50"
     ))
