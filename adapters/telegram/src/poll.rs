@@ -55,15 +55,22 @@ struct GetUpdates {
 pub(crate) async fn run(telegram: &Telegram, inbox: &dyn Inbox) {
     let bot = telegram.receiver();
     let mut trouble = Backoff::default();
+    // The first poll, and one after trouble, is not held: it shows at once
+    // whether polling works.
+    let mut hold = 0;
     loop {
         if !matches!(inbox.be_only_reader(NAME, bot, LEASE).await, Ok(true)) {
             // Another gateway on the same database polls.
             tokio::time::sleep(ASK_AGAIN).await;
             continue;
         }
-        match turn(telegram, inbox).await {
-            Ok(()) => trouble = Backoff::default(),
+        match turn(telegram, inbox, hold).await {
+            Ok(()) => {
+                trouble = Backoff::default();
+                hold = HOLD;
+            }
             Err(fault) => {
+                hold = 0;
                 if !trouble.is_own_webhook(&fault) {
                     let words = words(&fault);
                     tracing::warn!(
@@ -81,12 +88,12 @@ pub(crate) async fn run(telegram: &Telegram, inbox: &dyn Inbox) {
     }
 }
 
-async fn turn(telegram: &Telegram, inbox: &dyn Inbox) -> Result<(), Fault> {
+async fn turn(telegram: &Telegram, inbox: &dyn Inbox, hold: u64) -> Result<(), Fault> {
     let receiver = telegram.receiver_of().await?;
     let not_stored = |_| Fault::NotSent("what came in could not be stored".to_owned());
     let offset = inbox.position(NAME, &receiver.id).await.map_err(not_stored)?;
-    let call = GetUpdates { offset, limit: 100, timeout: HOLD, allowed_updates: allowed_updates() };
-    let patience = Duration::from_secs(HOLD) + PATIENCE;
+    let call = GetUpdates { offset, limit: 100, timeout: hold, allowed_updates: allowed_updates() };
+    let patience = Duration::from_secs(hold) + PATIENCE;
     let started = Instant::now();
     let fetched: Result<Vec<Box<RawValue>>, Fault> =
         telegram.shared.api.call_named("getUpdates", &call, patience).await;
@@ -103,7 +110,7 @@ async fn turn(telegram: &Telegram, inbox: &dyn Inbox) -> Result<(), Fault> {
         return Err(Fault::Lost("Telegram sent updates without numbers".to_owned()));
     }
     inbox.accept_all(NAME, &receiver.id, items, position).await.map_err(not_stored)?;
-    if updates.is_empty() {
+    if updates.is_empty() && hold > 0 {
         // A server that holds no polls must not be asked without a pause.
         tokio::time::sleep(LEAST.saturating_sub(started.elapsed())).await;
     }
