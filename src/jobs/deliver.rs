@@ -98,14 +98,15 @@ async fn make_so(
     } else {
         let drawn = draw(&request, view(channel, &delivery));
         let result = show_patiently(bench, channel, &delivery, &drawn.card).await;
+        // Only what was shown counts as shown: a message that is gone has nothing
+        // more to show, and shows nothing.
+        let is_whole = result.is_ok().then_some(drawn.is_whole);
         match &result {
             Err(SendError::Unreachable { reason }) => trouble = Some(reason.clone()),
             Ok(receipt) => left_behind.clone_from(&receipt.left_behind),
             Err(_) => {}
         }
-        let attempt = outcome(&delivery, &request, result, now);
-        let is_whole = attempt.shown_version.map(|_| drawn.is_whole);
-        Attempt { is_whole, ..attempt }
+        Attempt { is_whole, ..outcome(&delivery, &request, result, now) }
     };
     let is_first = delivery.sent_at.is_none() && attempt.state == State::Sent;
     if is_first {

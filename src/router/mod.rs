@@ -35,9 +35,6 @@ use crate::store::inbox::Fate;
 use crate::store::{self, StoreError, Tx, Write};
 use crate::wording;
 
-/// The channel whose conversations are pages.
-const PAGES: &str = "console";
-
 /// What became of something that a person did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -177,7 +174,8 @@ impl Write for Route {
     }
 
     async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
-        let routed = route(tx, &self.channel, &self.inbound, self.policy).await?;
+        let Self { channel, inbound, policy, speaks, .. } = self;
+        let routed = route(tx, channel, inbound, *policy, *speaks).await?;
         let fate = Fate {
             outcome: routed.outcome.as_str().to_owned(),
             reply: routed.reply.clone(),
@@ -193,7 +191,8 @@ impl Write for Route {
     }
 }
 
-/// Finds out what a person means and carries it out.
+/// Finds out what a person means and carries it out. `speaks` is
+/// [`Route::speaks`].
 ///
 /// # Errors
 ///
@@ -203,6 +202,7 @@ pub async fn route(
     channel: &str,
     inbound: &Inbound,
     policy: Policy,
+    speaks: bool,
 ) -> Result<Routed, StoreError> {
     let account = &inbound.actor;
     let is_tap = matches!(inbound.event, Event::Tap { .. });
@@ -217,7 +217,7 @@ pub async fn route(
         if is_tap {
             return Ok(Routed::from(Ruling::NotPermitted));
         }
-        let met = stranger::meet(tx, channel, inbound).await?;
+        let met = stranger::meet(tx, channel, inbound, speaks).await?;
         return Ok(Routed { is_known: false, ..met });
     };
     let Some(person) = store::people::find(tx, binding.principal).await? else {
@@ -234,7 +234,7 @@ pub async fn route(
         store::people::set_address(tx, binding.id, address).await?;
     }
     // A page says itself when somebody looks at it.
-    if is_private && channel != PAGES {
+    if is_private && speaks {
         store::people::see(tx, &binding).await?;
     }
     let actor = Actor {
@@ -253,7 +253,7 @@ pub async fn route(
             if let (Some(message), Ok(Callback { request, .. })) =
                 (message, token.as_str().parse::<Callback>())
                 && is_private
-                && channel != PAGES
+                && speaks
             {
                 store::deliveries::adopt(tx, request, channel, address, message).await?;
             }
@@ -275,7 +275,7 @@ pub async fn route(
     };
     let routed = carry_out(tx, &actor, intent, policy).await?;
     if let Some(request) = routed.request.filter(|_| routed.is_needed && is_private)
-        && channel != PAGES
+        && speaks
     {
         store::prompts::ask(tx, channel, address, request).await?;
     }
@@ -299,7 +299,7 @@ async fn read_text(
             return Ok(address::about(request, text, Means::Quote));
         }
     }
-    if let Some(intent) = prompt::read(tx, place, text).await? {
+    if let Some(intent) = prompt::read(tx, actor, place, text).await? {
         return Ok(intent);
     }
     bare::read(tx, actor, place, text).await

@@ -1,7 +1,9 @@
 //! Stage: the reason for a no. Whoever pressed *Deny with reason* was asked for
-//! it in their conversation; the next words there are it, unless they say yes.
+//! it in their conversation; the next words there are it, unless they say yes or
+//! a question waits there too, which they could answer as well.
 
-use crate::decisions::{Means, Verdict};
+use crate::decisions::{Actor, Means, Verdict};
+use crate::requests::Kind;
 use crate::router::bare::Conversation;
 use crate::router::intent::Intent;
 use crate::router::reading;
@@ -9,14 +11,20 @@ use crate::store::{self, StoreError, Tx};
 
 pub(super) async fn read(
     tx: &mut Tx,
+    actor: &Actor,
     place: Conversation<'_>,
     text: &str,
 ) -> Result<Option<Intent>, StoreError> {
     let Some(id) = store::prompts::find(tx, place.channel, place.address).await? else {
         return Ok(None);
     };
+    let live =
+        store::requests::list_live_at(tx, actor.principal, place.channel, place.address).await?;
+    let is_open = live.iter().any(|request| request.id == id);
+    if is_open && live.iter().any(|request| request.content.kind == Kind::Question) {
+        return Ok(Some(Intent::Disambiguate(live)));
+    }
     store::prompts::clear(tx, place.channel, place.address).await?;
-    let is_open = store::requests::find(tx, id).await?.is_some_and(|r| !r.status.is_final());
     let reading = reading::read(text);
     // Second thoughts are no reason for a no.
     if !is_open || reading.is_clean_yes() {

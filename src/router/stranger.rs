@@ -20,6 +20,7 @@ pub(super) async fn meet(
     tx: &mut Tx,
     channel: &str,
     inbound: &Inbound,
+    speaks: bool,
 ) -> Result<Routed, StoreError> {
     let actor = &inbound.actor;
     let is_private = inbound.place.privacy == Privacy::Private && !actor.is_automated;
@@ -27,7 +28,7 @@ pub(super) async fn meet(
         return Ok(Routed::passed());
     };
     // A page is only shown to people we know.
-    if !is_private || channel == super::PAGES {
+    if !is_private || !speaks {
         return Ok(Routed::passed());
     }
     let account = Account { channel, realm: &actor.realm, id: &actor.id };
