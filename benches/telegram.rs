@@ -246,8 +246,8 @@ async fn at_rate() {
     let mut decided = Vec::new();
     let mut tx = store.read().await.unwrap();
     for (index, (id, _)) in cards.iter().enumerate() {
-        let times = sayso::store::requests::times(&mut tx, id.parse().unwrap()).await.unwrap();
-        let ended = times.unwrap().1;
+        let ids = [id.parse().unwrap()];
+        let ended = sayso::store::requests::times(&mut tx, &ids).await.unwrap()[0].ended_at;
         let due = wall.plus(Duration::from_millis(100) + Duration::from_millis(2) * index as u32);
         decided.push(ended.since(due).as_secs_f64() * 1e3);
     }

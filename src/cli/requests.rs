@@ -14,7 +14,7 @@ use crate::people::Principal;
 use crate::requests::code::Code;
 use crate::requests::status::Status;
 use crate::requests::{Answer, Kind, Request};
-use crate::router::{DecideAtKeyboard, Route, Routed};
+use crate::router::{Arrival, DecideAtKeyboard, Route, Routed};
 use crate::secrets;
 use crate::store::inbox::Item;
 use crate::store::{self, Store, StoreError, Tx, Write};
@@ -346,7 +346,7 @@ pub(super) async fn say(context: &Context, command: Say) -> anyhow::Result<ExitC
     store.write(Accept { item, hold: true }).await?;
     let policy = context.config.policy;
     let channel = "console".to_owned();
-    let route = Route { item: id, channel, inbound, policy, speaks: false };
+    let route = Route { arrival: Arrival::Stored(id), channel, inbound, policy, speaks: false };
     let routed = store.write(route).await?;
     if routed.reveals
         && !context.out.json

@@ -93,11 +93,25 @@ impl Feed {
                 report(item);
             }
             self.bench.wakeups.news();
-            for item in &news {
-                measure(&self.bench.metrics, &mut tx, item).await?;
-            }
+            measure(&self.bench.metrics, &mut tx, &news).await?;
         }
     }
+}
+
+/// Notes how long the requests took that ended.
+async fn measure(metrics: &Metrics, tx: &mut Tx, news: &[News]) -> Result<(), StoreError> {
+    let ended: Vec<RequestId> = news.iter().filter_map(ended).collect();
+    for times in store::requests::times(tx, &ended).await? {
+        let span = Timestamp::since(times.ended_at, times.created_at);
+        metrics.settled(times.status.as_str(), span.as_secs_f64(), times.by_person);
+    }
+    Ok(())
+}
+
+/// The request, if this is about the end of one.
+fn ended(item: &News) -> Option<RequestId> {
+    let status = item.kind.strip_prefix("request.")?.parse::<Status>().ok()?;
+    item.request.as_deref().filter(|_| status.is_final())?.parse().ok()
 }
 
 /// What an operator wants to find in the log; all of it is in the audit.
@@ -114,18 +128,4 @@ fn report(item: &News) {
         }
         _ => tracing::debug!("{kind} {request}"),
     }
-}
-
-/// Notes how long an ended request took.
-async fn measure(metrics: &Metrics, tx: &mut Tx, item: &News) -> Result<(), StoreError> {
-    let ended = item.kind.strip_prefix("request.").and_then(|w| w.parse::<Status>().ok());
-    let Some(status) = ended.filter(|s| s.is_final()) else { return Ok(()) };
-    let Some(id) = item.request.as_deref().and_then(|id| id.parse::<RequestId>().ok()) else {
-        return Ok(());
-    };
-    if let Some((created, ended, by_person)) = store::requests::times(tx, id).await? {
-        let span = Timestamp::since(ended, created);
-        metrics.settled(status.as_str(), span.as_secs_f64(), by_person);
-    }
-    Ok(())
 }

@@ -31,7 +31,7 @@ use crate::requests::Request;
 use crate::requests::action::Callback;
 use crate::requests::status::Status;
 use crate::router::intent::Intent;
-use crate::store::inbox::Fate;
+use crate::store::inbox::{Fate, Item};
 use crate::store::{self, StoreError, Tx, Write};
 use crate::wording;
 
@@ -143,11 +143,20 @@ impl From<Ruling> for Routed {
     }
 }
 
-/// Routes one stored inbound item and marks it as dealt with.
+/// How an item that is routed came to be stored.
+#[derive(Debug, Clone)]
+pub enum Arrival {
+    /// It was stored before.
+    Stored(InboxId),
+    /// It is stored together with what comes of it.
+    New(Item),
+}
+
+/// Routes one inbound item; it is then stored as dealt with.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// The stored item.
-    pub item: InboxId,
+    /// The item.
+    pub arrival: Arrival,
     /// The channel that reported it.
     pub channel: String,
     /// What it reported.
@@ -181,7 +190,11 @@ impl Write for Route {
             reply: routed.reply.clone(),
             request: routed.request.map(|id| id.to_string()),
         };
-        if !store::inbox::finish(tx, self.item, &fate).await? {
+        let is_first = match &self.arrival {
+            Arrival::Stored(id) => store::inbox::finish(tx, *id, &fate).await?,
+            Arrival::New(item) => store::inbox::insert_done(tx, item, &fate).await?,
+        };
+        if !is_first {
             return Err(StoreError::AlreadyDone);
         }
         if self.speaks {
@@ -211,17 +224,14 @@ pub async fn route(
         store::people::move_address(tx, channel, from, address).await?;
         return Ok(Routed::passed());
     }
-    let binding = store::people::find_binding(tx, channel, &account.realm, &account.id).await?;
-    let Some(binding) = binding.filter(|_| !account.is_automated) else {
+    let found = store::people::find_by_account(tx, channel, &account.realm, &account.id).await?;
+    let Some((binding, person)) = found.filter(|_| !account.is_automated) else {
         // Nobody we know. A press wants an answer; the rest is not for us.
         if is_tap {
             return Ok(Routed::from(Ruling::NotPermitted));
         }
         let met = stranger::meet(tx, channel, inbound, speaks).await?;
         return Ok(Routed { is_known: false, ..met });
-    };
-    let Some(person) = store::people::find(tx, binding.principal).await? else {
-        return Ok(Routed::from(Ruling::NotPermitted));
     };
     let is_private = inbound.place.privacy == Privacy::Private;
     if let Event::Reach { is_open: false, reason } = &inbound.event {

@@ -82,6 +82,37 @@ pub async fn insert(tx: &mut Tx, item: &Item, hold: bool) -> Result<bool, StoreE
     Ok(done.rows_affected() == 1)
 }
 
+/// Stores an item that was dealt with in this transaction, and what became of it;
+/// `false` when it is there already, or when others of its lane wait: it has to
+/// wait its turn then, and what it did is to be undone.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn insert_done(tx: &mut Tx, item: &Item, fate: &Fate) -> Result<bool, StoreError> {
+    let now = tx.now();
+    let done = sqlx::query(
+        "INSERT INTO inbox (id, channel, receiver, dedup_key, lane, raw, state, attempts,
+                            lease_until, received_at, outcome, reply, request)
+         SELECT $1, $2, $3, $4, $5, $6, 'done', 1, 0, $7, $8, $9, $10
+          WHERE NOT EXISTS (SELECT 1 FROM inbox o WHERE o.state = 'new' AND o.lane = $5)
+         ON CONFLICT (channel, receiver, dedup_key) DO NOTHING",
+    )
+    .bind(item.id.to_string())
+    .bind(item.channel.clone())
+    .bind(item.receiver.clone())
+    .bind(item.dedup_key.clone())
+    .bind(item.lane.clone())
+    .bind(item.raw.clone())
+    .bind(now.micros())
+    .bind(fate.outcome.clone())
+    .bind(fate.reply.clone())
+    .bind(fate.request.clone())
+    .execute(tx.conn())
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
 /// The id of the item with this key.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ pub mod inbox;
 pub mod jobs;
 pub mod leases;
 pub mod logins;
+mod many;
 mod migrate;
 pub mod notices;
 pub mod people;
@@ -41,6 +42,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, Timestamp};
 use crate::ids::RequestId;
+use crate::people::{Binding, Principal};
 use crate::requests::Request;
 use crate::store::connect::{check_sqlite_version, postgres_pool, sqlite_pool, sqlite_url};
 use crate::store::dialect::Dialect;
@@ -150,14 +152,25 @@ pub struct Tx {
     /// or what is stored of how it was shown, forgets it here. A reader that
     /// overlooked a change all the same would be stopped by the compare-and-set.
     ahead: HashMap<RequestId, Request>,
+    /// People who were looked for by an account, for the same group. Whatever
+    /// changes one of them or what is stored of reaching them forgets all.
+    known: Vec<(Binding, Principal)>,
 }
 
 impl Tx {
     /// A connection for reading.
     async fn reading(pool: &AnyPool, dialect: Dialect, clock: Clock) -> Result<Self, StoreError> {
-        let (audit, wanted, ahead) = (Vec::new(), Vec::new(), HashMap::new());
         let conn = pool.acquire().await?;
-        Ok(Self { conn, is_open: false, dialect, clock, audit, wanted, ahead })
+        Ok(Self {
+            conn,
+            is_open: false,
+            dialect,
+            clock,
+            audit: Vec::new(),
+            wanted: Vec::new(),
+            ahead: HashMap::new(),
+            known: Vec::new(),
+        })
     }
 
     /// A transaction for writing.
@@ -170,6 +183,12 @@ impl Tx {
 
     fn conn(&mut self) -> &mut AnyConnection {
         &mut self.conn
+    }
+
+    /// Forgets what was read for a group: it may be different from now on.
+    fn forget(&mut self) {
+        self.ahead.clear();
+        self.known.clear();
     }
 
     /// The instant now.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sqlx::AnyConnection;
+
 use crate::clock::Timestamp;
 use crate::ids::{BindingId, PrincipalId};
 use crate::people::{Binding, Principal};
@@ -27,7 +29,7 @@ impl TryFrom<PrincipalRow> for Principal {
     }
 }
 
-macro_rules! select_bindings {
+macro_rules! binding_columns {
     ($rest:literal) => {
         concat!(
             "SELECT b.id, b.principal, b.channel, b.realm, b.account, b.address, b.last_seen_at,
@@ -36,10 +38,15 @@ macro_rules! select_bindings {
                                         FROM deliveries y
                                        WHERE y.binding = b.id AND y.state = 'failed')
                          THEN 1 ELSE 0
-                    END AS has_failed
-               FROM bindings b ",
+                    END AS has_failed",
             $rest
         )
+    };
+}
+
+macro_rules! select_bindings {
+    ($rest:literal) => {
+        concat!(binding_columns!(" FROM bindings b "), $rest)
     };
 }
 
@@ -76,6 +83,13 @@ impl TryFrom<BindingRow> for Binding {
     }
 }
 
+/// The connection, for a change: what was read of people before may be different
+/// after it.
+fn changing(tx: &mut Tx) -> &mut AnyConnection {
+    tx.known.clear();
+    tx.conn()
+}
+
 /// Writes a new person.
 ///
 /// # Errors
@@ -86,7 +100,7 @@ pub async fn insert(tx: &mut Tx, principal: &Principal) -> Result<(), StoreError
         .bind(principal.id.to_string())
         .bind(principal.name.clone())
         .bind(principal.created_at.micros())
-        .execute(tx.conn())
+        .execute(changing(tx))
         .await?;
     Ok(())
 }
@@ -141,18 +155,18 @@ pub async fn find(tx: &mut Tx, id: PrincipalId) -> Result<Option<Principal>, Sto
 ///
 /// See [`StoreError`].
 pub async fn remove(tx: &mut Tx, id: PrincipalId) -> Result<bool, StoreError> {
-    tx.ahead.clear();
+    tx.forget();
     let now = tx.now().micros();
     sqlx::query("UPDATE bindings SET revoked_at = $2 WHERE principal = $1 AND revoked_at IS NULL")
         .bind(id.to_string())
         .bind(now)
-        .execute(tx.conn())
+        .execute(changing(tx))
         .await?;
     let done =
         sqlx::query("UPDATE principals SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL")
             .bind(id.to_string())
             .bind(now)
-            .execute(tx.conn())
+            .execute(changing(tx))
             .await?;
     Ok(done.rows_affected() == 1)
 }
@@ -175,7 +189,7 @@ pub async fn bind(tx: &mut Tx, binding: &Binding) -> Result<(), StoreError> {
     .bind(binding.account.clone())
     .bind(binding.address.clone())
     .bind(now)
-    .execute(tx.conn())
+    .execute(changing(tx))
     .await?;
     Ok(())
 }
@@ -217,6 +231,51 @@ pub async fn find_binding(
     row.map(Binding::try_from).transpose()
 }
 
+#[derive(sqlx::FromRow)]
+struct KnownRow {
+    #[sqlx(flatten)]
+    binding: BindingRow,
+    name: String,
+    person_since: i64,
+}
+
+/// The binding in force of an account, and its person. Read once a group of
+/// writes: many of them come from the same person.
+///
+/// # Errors
+///
+/// See [`StoreError`].
+pub async fn find_by_account(
+    tx: &mut Tx,
+    channel: &str,
+    realm: &str,
+    account: &str,
+) -> Result<Option<(Binding, Principal)>, StoreError> {
+    let is_it = |(binding, _): &&(Binding, Principal)| {
+        binding.channel == channel && binding.realm == realm && binding.account == account
+    };
+    if let Some(known) = tx.known.iter().find(is_it) {
+        return Ok(Some(known.clone()));
+    }
+    let row: Option<KnownRow> = sqlx::query_as(binding_columns!(
+        ", p.name, p.created_at AS person_since
+           FROM bindings b
+           JOIN principals p ON p.id = b.principal AND p.removed_at IS NULL
+          WHERE b.channel = $1 AND b.realm = $2 AND b.account = $3 AND b.revoked_at IS NULL"
+    ))
+    .bind(channel.to_owned())
+    .bind(realm.to_owned())
+    .bind(account.to_owned())
+    .fetch_optional(tx.conn())
+    .await?;
+    let Some(KnownRow { binding, name, person_since }) = row else { return Ok(None) };
+    let binding = Binding::try_from(binding)?;
+    let created_at = Timestamp::from_micros(person_since);
+    let known = (binding.clone(), Principal { id: binding.principal, name, created_at });
+    tx.known.push(known.clone());
+    Ok(Some(known))
+}
+
 /// How exactly it is known when somebody was last seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
@@ -249,7 +308,7 @@ pub async fn touch(tx: &mut Tx, id: BindingId) -> Result<(), StoreError> {
     sqlx::query("UPDATE bindings SET last_seen_at = $2, trouble = NULL WHERE id = $1")
         .bind(id.to_string())
         .bind(now)
-        .execute(tx.conn())
+        .execute(changing(tx))
         .await?;
     Ok(())
 }
@@ -263,7 +322,7 @@ pub async fn set_trouble(tx: &mut Tx, id: BindingId, why: &str) -> Result<(), St
     sqlx::query("UPDATE bindings SET trouble = $2 WHERE id = $1")
         .bind(id.to_string())
         .bind(why.to_owned())
-        .execute(tx.conn())
+        .execute(changing(tx))
         .await?;
     Ok(())
 }
@@ -278,7 +337,11 @@ pub async fn set_address(tx: &mut Tx, id: BindingId, address: &str) -> Result<()
         "UPDATE bindings SET address = $2 WHERE id = $1",
         "UPDATE deliveries SET address = $2 WHERE binding = $1 AND message IS NULL",
     ] {
-        sqlx::query(sql).bind(id.to_string()).bind(address.to_owned()).execute(tx.conn()).await?;
+        sqlx::query(sql)
+            .bind(id.to_string())
+            .bind(address.to_owned())
+            .execute(changing(tx))
+            .await?;
     }
     Ok(())
 }
@@ -304,7 +367,7 @@ pub async fn move_address(
             .bind(channel.to_owned())
             .bind(from.to_owned())
             .bind(to.to_owned())
-            .execute(tx.conn())
+            .execute(changing(tx))
             .await?;
     }
     Ok(())

@@ -109,6 +109,7 @@ pub async fn start(config: &Config) -> anyhow::Result<Gateway> {
         metrics: Arc::clone(&metrics),
         lifecycle: lifecycle.clone(),
     };
+    inbox.work_with(bench.clone(), config.policy);
     spawn_workers(&bench, config, &fence, &inbox);
     let api = Api {
         store: store.clone(),

@@ -131,7 +131,7 @@ pub async fn route(
     id: DeliveryId,
     route: Result<bool, String>,
 ) -> Result<(), StoreError> {
-    tx.ahead.clear();
+    tx.forget();
     let now = tx.now().micros();
     let (state, is_whole, detail) = match route {
         Ok(is_whole) => (State::Queued, is_whole, None),

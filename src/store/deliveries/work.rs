@@ -7,6 +7,7 @@ use crate::ids::{BindingId, DeliveryId, RequestId};
 use crate::store::deliveries::row::{Row, all};
 use crate::store::deliveries::{Delivery, State};
 use crate::store::dialect::with_skip_locked;
+use crate::store::many::{AT_ONCE, padded, places};
 use crate::store::{StoreError, Tx};
 
 /// How long one attempt may take before another worker tries.
@@ -19,41 +20,28 @@ pub fn want(tx: &mut Tx, request: RequestId) {
     tx.wanted.push(request);
 }
 
-/// Requests of one statement at most; of a smaller number the last is named
-/// again until there are a power of two, so that there are few different
-/// statements to keep prepared.
-const WANTED: usize = 64;
-
 /// Writes down what [`want`] asked for.
 pub(in crate::store) async fn flush(tx: &mut Tx) -> Result<(), StoreError> {
     let now = tx.now().micros();
     let wanted = std::mem::take(&mut tx.wanted);
-    for requests in wanted.chunks(WANTED) {
-        let Some(last) = requests.last() else { continue };
-        let mut query = sqlx::query(sqlx::AssertSqlSafe(want_sql(requests.len()))).bind(now);
+    for requests in wanted.chunks(AT_ONCE) {
+        let requests = padded(requests);
+        let sql = format!(
+            "UPDATE deliveries
+                SET desired_version = (SELECT r.version FROM requests r WHERE r.id = request),
+                    attempts = 0, next_at = $1
+              WHERE request IN ({})
+                AND desired_version < (SELECT r.version FROM requests r WHERE r.id = request)
+                AND NOT (state = 'failed' AND message IS NULL)",
+            places(2, requests.len())
+        );
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(now);
         for id in requests {
-            query = query.bind(id.to_string());
-        }
-        for _ in requests.len()..requests.len().next_power_of_two() {
-            query = query.bind(last.to_string());
+            query = query.bind(id);
         }
         query.execute(tx.conn()).await?;
     }
     Ok(())
-}
-
-fn want_sql(requests: usize) -> String {
-    let places: Vec<String> =
-        (2..2 + requests.next_power_of_two()).map(|place| format!("${place}")).collect();
-    format!(
-        "UPDATE deliveries
-            SET desired_version = (SELECT r.version FROM requests r WHERE r.id = request),
-                attempts = 0, next_at = $1
-          WHERE request IN ({})
-            AND desired_version < (SELECT r.version FROM requests r WHERE r.id = request)
-            AND NOT (state = 'failed' AND message IS NULL)",
-        places.join(", ")
-    )
 }
 
 /// Claims up to `limit` deliveries of a channel that don't show what they should. Cards that
@@ -128,7 +116,7 @@ pub struct Attempt {
 ///
 /// See [`StoreError`].
 pub async fn record(tx: &mut Tx, attempt: &Attempt) -> Result<bool, StoreError> {
-    tx.ahead.clear();
+    tx.forget();
     let now = tx.now().micros();
     let sent_at = (attempt.state == State::Sent).then_some(now);
     let done = sqlx::query(
@@ -179,6 +167,7 @@ pub async fn keep(tx: &mut Tx, id: DeliveryId, fence: i64) -> Result<(), StoreEr
 ///
 /// See [`StoreError`].
 pub async fn revive(tx: &mut Tx, binding: BindingId) -> Result<u64, StoreError> {
+    tx.forget();
     let now = tx.now().micros();
     let done = sqlx::query(
         "UPDATE deliveries

@@ -5,6 +5,7 @@ use crate::ids::{BindingId, PrincipalId, RequestId};
 use crate::requests::Answer;
 use crate::requests::status::Status;
 use crate::store::dialect::with_db_now;
+use crate::store::many::{AT_ONCE, padded, places};
 use crate::store::{StoreError, Tx};
 
 /// The end of a request, as [`close`] writes it.
@@ -107,7 +108,7 @@ pub async fn cancel(
 ///
 /// See [`StoreError`].
 pub async fn expire_due(tx: &mut Tx) -> Result<Vec<RequestId>, StoreError> {
-    tx.ahead.clear();
+    tx.forget();
     let (now, offset) = (tx.now().micros(), tx.clock.offset());
     let sql = with_db_now!(
         tx.dialect,
@@ -147,25 +148,49 @@ pub async fn is_any_due(tx: &mut Tx) -> Result<bool, StoreError> {
     Ok(due.is_some())
 }
 
-/// When an ended request was asked, when it ended, and whether a person ended
-/// it.
+/// How long a request took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub status: Status,
+    /// Whether a person ended it.
+    pub by_person: bool,
+}
+
+/// How long those of the requests took that have ended.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn times(
-    tx: &mut Tx,
-    id: RequestId,
-) -> Result<Option<(Timestamp, Timestamp, bool)>, StoreError> {
-    let row: Option<(i64, i64, Option<String>)> = sqlx::query_as(
-        "SELECT created_at, ended_at, decided_by
-           FROM requests
-          WHERE id = $1 AND ended_at IS NOT NULL",
-    )
-    .bind(id.to_string())
-    .fetch_optional(tx.conn())
-    .await?;
-    Ok(row.map(|(created, ended, by)| {
-        (Timestamp::from_micros(created), Timestamp::from_micros(ended), by.is_some())
-    }))
+pub async fn times(tx: &mut Tx, ids: &[RequestId]) -> Result<Vec<Times>, StoreError> {
+    let mut times = Vec::with_capacity(ids.len());
+    for some in ids.chunks(AT_ONCE) {
+        let some = padded(some);
+        let sql = format!(
+            "SELECT created_at, ended_at, status, decided_by
+               FROM requests
+              WHERE ended_at IS NOT NULL AND id IN ({})",
+            places(1, some.len())
+        );
+        let mut query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        for id in some {
+            query = query.bind(id);
+        }
+        let rows: Vec<(i64, i64, String, Option<String>)> = query.fetch_all(tx.conn()).await?;
+        for (created, ended, status, by) in rows {
+            let status = status.parse().map_err(|()| StoreError::Corrupt {
+                table: "requests",
+                column: "status",
+                row: status.clone(),
+            })?;
+            let created_at = Timestamp::from_micros(created);
+            let ended_at = Timestamp::from_micros(ended);
+            times.push(Times { created_at, ended_at, status, by_person: by.is_some() });
+        }
+    }
+    Ok(times)
 }

@@ -14,7 +14,7 @@ use sayso::jobs::intake::Accept;
 use sayso::jobs::sweep::Expire;
 use sayso::people::{Agent, Principal};
 use sayso::requests::{Choice, Content, Kind, Request, Risk, Tool};
-use sayso::router::{Route, Routed};
+use sayso::router::{Arrival, Route, Routed};
 use sayso::store::inbox::Item;
 use sayso::store::requests::IdempotencyKey;
 use sayso::store::{self, Store, StoreError, Tx, Write};
@@ -213,7 +213,7 @@ impl World {
         self.store.write(Accept { item, hold: true }).await.unwrap();
         let inbound = Inbound { actor, place, event };
         let (channel, policy) = (CHANNEL.to_owned(), self.policy);
-        let route = Route { item: id, channel, inbound, policy, speaks: false };
+        let route = Route { arrival: Arrival::Stored(id), channel, inbound, policy, speaks: false };
         self.store.write(route).await.unwrap()
     }
 

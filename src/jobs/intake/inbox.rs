@@ -1,48 +1,73 @@
-//! What comes in: stored, then dealt with; the items of one conversation in
-//! order, different conversations at the same time.
+//! The inbox as channels see it.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sayso_channel::{Accepted, Channel, Event, Inbox, InboxError, Manner, RawInbound, TapRef};
+use sayso_channel::{Accepted, Inbox, InboxError, RawInbound};
 
 use crate::decisions::Policy;
 use crate::ids::InboxId;
-use crate::jobs::{Bench, POLL};
-use crate::router::{Outcome, Route, Routed};
+use crate::jobs::Bench;
+use crate::jobs::intake::prepare;
+use crate::router::Arrival;
 use crate::store::inbox::Item;
 use crate::store::{self, Store, StoreError, Tx, Write};
 use crate::wakeups::Wakeups;
 
-/// Items dealt with at the same time.
-const BATCH: i64 = 64;
 /// How long a page waits for the words that answer what it sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of one item at most.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The inbox as channels see it.
-#[derive(Clone)]
+/// Takes what channels receive.
 pub struct Intake {
     store: Store,
     wakeups: Wakeups,
     /// What this process is called among those that share the database.
     owner: String,
+    /// What items are dealt with by, once there are workers.
+    work: OnceLock<(Bench, Policy)>,
 }
 
 impl Intake {
     /// The inbox of this gateway.
     pub fn new(store: Store, wakeups: Wakeups) -> Self {
-        Self { store, wakeups, owner: InboxId::new().to_string() }
+        Self { store, wakeups, owner: InboxId::new().to_string(), work: OnceLock::new() }
     }
-}
 
-impl Intake {
+    /// From now on items are dealt with at once where that can be; until then
+    /// they are only stored.
+    pub fn work_with(&self, bench: Bench, policy: Policy) {
+        // A second call would change nothing: there is one bench a process.
+        let _ = self.work.set((bench, policy));
+    }
+
     /// Lets another process read what this one has read until now.
     pub async fn leave(&self) {
         // Otherwise the right ends by itself, later.
         let _ = self.store.write(Leave { owner: self.owner.clone() }).await;
+    }
+}
+
+/// Stores an item and deals with it in one transaction; whether that could be.
+/// It can't when the item was there before, when others of its conversation wait,
+/// or when dealing with it failed: nothing is stored then.
+async fn take(bench: Bench, policy: Policy, item: Item) -> bool {
+    let Ok(prepared) = prepare(&bench, &item, policy, Arrival::New(item.clone())) else {
+        return false;
+    };
+    match prepared.carry_out(&bench, &item).await {
+        Ok(()) => {
+            bench.wakeups.dealt_with();
+            true
+        }
+        Err(StoreError::AlreadyDone) => false,
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(error, "Input `{}` was not dealt with at once", item.id);
+            false
+        }
     }
 }
 
@@ -163,8 +188,16 @@ impl Inbox for Intake {
         if raw.body.len() > MAX_BYTES {
             return Err(InboxError);
         }
-        let accept = Accept { item: item(channel, raw), hold: false };
-        let accepted = self.store.write(accept).await;
+        let item = item(channel, raw);
+        if let Some((bench, policy)) = self.work.get() {
+            // By itself: who sent it may hang up, and is answered all the same.
+            let taken = tokio::spawn(take(bench.clone(), *policy, item.clone()));
+            // One that panicked is stored for the worker, which tries again.
+            if taken.await.unwrap_or(false) {
+                return Ok(Accepted { id: item.id.to_string(), is_duplicate: false });
+            }
+        }
+        let accepted = self.store.write(Accept { item, hold: false }).await;
         self.wakeups.came_in();
         accepted.map_err(not_stored(channel))
     }
@@ -236,153 +269,5 @@ impl Inbox for Intake {
             }
         };
         tokio::time::timeout(PATIENCE, wait).await.ok().flatten()
-    }
-}
-
-/// Deals with what came in until the process stops.
-pub async fn run(bench: Bench, policy: Policy) {
-    let lifecycle = bench.lifecycle.clone();
-    loop {
-        tokio::select! {
-            () = lifecycle.stopping() => return,
-            () = bench.wakeups.inbox() => {}
-            () = tokio::time::sleep(POLL) => {}
-        }
-        loop {
-            match turn(&bench, policy).await {
-                Ok(0) => break,
-                Ok(_) if lifecycle.is_stopping() => return,
-                Ok(_) => {}
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "Input could not be claimed; trying again");
-                    break;
-                }
-            }
-        }
-    }
-}
-
-struct Claim;
-
-#[async_trait]
-impl Write for Claim {
-    type Out = Vec<Item>;
-
-    async fn run(&self, tx: &mut Tx) -> Result<Vec<Item>, StoreError> {
-        store::inbox::claim(tx, BATCH).await
-    }
-}
-
-async fn turn(bench: &Bench, policy: Policy) -> Result<usize, StoreError> {
-    if !store::inbox::is_any_new(&mut bench.store.read().await?).await? {
-        return Ok(0);
-    }
-    let claimed = bench.store.write(Claim).await?;
-    let count = claimed.len();
-    let mut running = tokio::task::JoinSet::new();
-    for item in claimed {
-        let bench = bench.clone();
-        running.spawn(async move { deal_with(&bench, item, policy).await });
-    }
-    while running.join_next().await.is_some() {}
-    Ok(count)
-}
-
-async fn deal_with(bench: &Bench, item: Item, policy: Policy) {
-    let id = item.id;
-    let result = match read(bench, &item) {
-        Ok((channel, inbound)) => {
-            let is_tap = matches!(inbound.event, Event::Tap { .. });
-            let speaks = channel.capacity().speaks;
-            let name = item.channel.clone();
-            let route = Route { item: id, channel: name, inbound, policy, speaks };
-            bench.store.write(route).await.map(|routed| {
-                if is_tap {
-                    answer(bench, channel, &item, routed);
-                }
-            })
-        }
-        Err(why) => {
-            tracing::warn!(inbox.id = %id, "Input `{id}` was not understood and is kept");
-            bench.store.write(SetAside { item: item.clone(), why }).await
-        }
-    };
-    match result {
-        Ok(()) | Err(StoreError::AlreadyDone) => {}
-        Err(error) => {
-            report(id, &error);
-            let why = error.to_string();
-            if let Err(error) = bench.store.write(GiveBack { item, why }).await {
-                report(id, &error);
-            }
-        }
-    }
-    bench.wakeups.dealt_with();
-}
-
-fn report(id: InboxId, error: &StoreError) {
-    let error = error as &dyn std::error::Error;
-    tracing::warn!(inbox.id = %id, error, "Input `{id}` will be tried again");
-}
-
-fn read(bench: &Bench, item: &Item) -> Result<(Arc<dyn Channel>, sayso_channel::Inbound), String> {
-    let channel = bench.channel(&item.channel).ok_or("the channel is switched off")?;
-    let inbound = channel.read(&raw_of(item)).map_err(|error| error.to_string())?;
-    Ok((Arc::clone(channel), inbound))
-}
-
-fn raw_of(item: &Item) -> RawInbound {
-    RawInbound {
-        receiver: item.receiver.clone(),
-        dedup_key: item.dedup_key.clone(),
-        lane: item.lane.clone(),
-        body: item.raw.clone(),
-    }
-}
-
-/// Answers a press of a button, once, after the commit. If that fails, the
-/// decision stands all the same and the card shows it.
-fn answer(bench: &Bench, channel: Arc<dyn Channel>, item: &Item, routed: Routed) {
-    let Some(words) = routed.reply else { return };
-    let manner = match routed.outcome {
-        Outcome::Applied | Outcome::Clarify => Manner::Passing,
-        _ => Manner::Staying,
-    };
-    let tap = TapRef { raw: raw_of(item) };
-    bench.lifecycle.spawn("answer", async move {
-        if let Err(error) = channel.answer_tap(&tap, &words, manner).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::info!(error, "A press was not answered; what it did stands");
-        }
-    });
-}
-
-struct SetAside {
-    item: Item,
-    why: String,
-}
-
-#[async_trait]
-impl Write for SetAside {
-    type Out = ();
-
-    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        let item = Item { attempts: store::inbox::MAX_ATTEMPTS, ..self.item.clone() };
-        store::inbox::give_back(tx, &item, &self.why).await
-    }
-}
-
-struct GiveBack {
-    item: Item,
-    why: String,
-}
-
-#[async_trait]
-impl Write for GiveBack {
-    type Out = ();
-
-    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        store::inbox::give_back(tx, &self.item, &self.why).await
     }
 }
