@@ -50,6 +50,15 @@ pub fn platform_trouble(channel: &str, trouble: &str) -> String {
     format!("{name}: {trouble}")
 }
 
+/// That a request waits, for the place that it came from, which others read.
+pub fn waiting(request: &Request) -> String {
+    format!("Waiting for {}, code {}.", request.guardian_name, request.code)
+}
+
+/// Why codes of somebody aren't read for a while.
+pub const TOO_MANY_CODES: &str = "Too many codes that belong to nothing of yours. For half an hour \
+     codes from you are not read; buttons and replies to cards work.";
+
 /// How a request ended, for a place that others read.
 pub fn bare(request: &Request) -> String {
     format!("{}: {}.", request.code, request.status.as_str())
@@ -97,6 +106,15 @@ pub fn status(request: &Request) -> String {
             format!("Withdrawn, replaced by a newer request, {at}")
         }
         Status::Cancelled => format!("Withdrawn, {at}{}", said(&outcome.reason)),
+    }
+}
+
+/// To somebody who asks for the whole text.
+pub fn revealed(request: &Request, is_whole: bool) -> String {
+    if is_whole {
+        format!("The card of {} shows all of it.", request.code)
+    } else {
+        format!("The whole text of {} follows.", request.code)
     }
 }
 

@@ -11,10 +11,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::broadcaster::cards::{View, draw};
+use crate::requests::Request;
 use crate::requests::status::Status;
 use crate::store::deliveries::{Delivery, State};
 use crate::store::jobs::{Job, Progress};
 use crate::store::{self, StoreError, Tx, Write, audit};
+use crate::wording;
 
 /// How long after the last look at a page somebody counts as being there.
 pub const ATTENDANCE: Duration = Duration::from_hours(24);
@@ -51,6 +53,7 @@ impl Write for Broadcast {
         if request.status != Status::Pending {
             return Ok(());
         }
+        say_in_its_place(tx, &request, &wording::waiting(&request)).await?;
         let mut is_anywhere = false;
         for delivery in store::deliveries::list_of(tx, request.id).await? {
             if !is_unrouted(&delivery) {
@@ -85,6 +88,38 @@ impl Write for Broadcast {
         }
         Ok(())
     }
+}
+
+/// Says in the shared place that a request came from how it ended, and settles
+/// the job that asked for it.
+#[derive(Debug, Clone)]
+pub struct TellPlace {
+    /// The job.
+    pub job: Job,
+}
+
+#[async_trait]
+impl Write for TellPlace {
+    type Out = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
+        if store::jobs::record(tx, &self.job, &Progress::Done, None).await?
+            && let Some(request) = store::requests::find(tx, self.job.request).await?
+        {
+            say_in_its_place(tx, &request, &wording::bare(&request)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Says something in the shared place that a request came from, if it came from
+/// one that we know: nothing but what everybody there may read.
+async fn say_in_its_place(tx: &mut Tx, request: &Request, words: &str) -> Result<(), StoreError> {
+    let Some((channel, address)) = request.origin() else { return Ok(()) };
+    if store::places::is_open(tx, channel, address).await? {
+        store::notices::owe(tx, channel, address, words).await?;
+    }
+    Ok(())
 }
 
 /// Whether it was never said where the delivery goes.

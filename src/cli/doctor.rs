@@ -106,6 +106,17 @@ async fn inspect(context: &Context, store: &Store, checks: &mut Checks) -> anyho
         let (ok, detail) = reach(person, &bindings, config.console, &probes, now);
         checks.add(&format!("guardian {}", person.name), ok, detail);
     }
+    for place in store::places::list(&mut tx).await? {
+        if probes.iter().any(|(channel, _)| *channel == place.channel) {
+            let name = format!("{} {}", place.channel, place.address);
+            match (place.closed, place.limits) {
+                (Some(why), _) => {
+                    checks.add(&name, true, format!("nothing is said there: {why}"));
+                }
+                (None, limits) => checks.add(&name, true, limits.unwrap_or("all works".into())),
+            }
+        }
+    }
     let (_, _, poison) = store::inbox::backlog(&mut tx).await?;
     if poison > 0 {
         let detail = format!("{poison} items were not understood and are kept in the inbox table");

@@ -250,6 +250,11 @@ fn fits(content: &Content, limit: usize) -> bool {
 /// What must be true with every end: cards show it, the agent is owed it.
 async fn follow_through(tx: &mut Tx, request: &Request) -> Result<(), StoreError> {
     deliveries::want(tx, request.id);
+    if let Some((channel, address)) = request.origin()
+        && store::places::is_open(tx, channel, address).await?
+    {
+        store::jobs::enqueue(tx, store::jobs::TELL_PLACE, request.id, "").await?;
+    }
     for owed in resolvers::of(request.content.kind).owed(request) {
         store::jobs::enqueue(tx, owed.kind, request.id, &owed.payload).await?;
     }

@@ -122,7 +122,8 @@ fn view(channel: &Arc<dyn Channel>, delivery: &Delivery) -> View {
     View { exact_units, is_opened: delivery.opened_at.is_some() }
 }
 
-/// Posts the card, or edits it where it stands.
+/// Posts the card, or edits it where it stands; posts it anew if it was to be
+/// shown whole and stands no more.
 async fn show(
     channel: &Arc<dyn Channel>,
     delivery: &Delivery,
@@ -131,7 +132,18 @@ async fn show(
     let address = Address(delivery.address.clone());
     match &delivery.message {
         None => channel.send(&address, card, &delivery.id.to_string()).await,
-        Some(message) => channel.update(&MessageRef { address, id: message.clone() }, card).await,
+        Some(message) => {
+            let stands = MessageRef { address: address.clone(), id: message.clone() };
+            match channel.update(&stands, card).await {
+                // Whoever asked to see all of it and has removed it gets it anew.
+                Err(SendError::Gone)
+                    if delivery.opened_at.is_some() && !card.actions.is_empty() =>
+                {
+                    channel.send(&address, card, &delivery.id.to_string()).await
+                }
+                shown => shown,
+            }
+        }
     }
 }
 

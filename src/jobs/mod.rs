@@ -5,6 +5,7 @@ pub mod deliver;
 pub mod feed;
 pub mod fence;
 pub mod intake;
+pub mod look;
 pub mod notify;
 pub mod owed;
 pub mod speak;

@@ -3,10 +3,11 @@
 
 use async_trait::async_trait;
 
-use crate::broadcaster::{Broadcast, Outlet};
+use crate::broadcaster::{Broadcast, Outlet, TellPlace};
+use crate::ids::JobId;
 use crate::jobs::notify::Notifier;
 use crate::jobs::{Bench, POLL};
-use crate::store::jobs::{BROADCAST, Job, NOTIFY_AGENT};
+use crate::store::jobs::{BROADCAST, Job, NOTIFY_AGENT, TELL_PLACE};
 use crate::store::{self, StoreError, Tx, Write};
 
 /// Jobs under way at the same time.
@@ -64,17 +65,20 @@ async fn claim(bench: &Bench, kind: &'static str, limit: i64) -> Result<Vec<Job>
 
 async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<usize, StoreError> {
     let broadcasts = claim(bench, BROADCAST, BATCH).await?;
-    let mut count = broadcasts.len();
+    let ends = claim(bench, TELL_PLACE, BATCH).await?;
+    let mut count = broadcasts.len() + ends.len();
     for job in broadcasts {
         let id = job.id;
         let outlets = outlets.to_vec();
-        if let Err(error) = bench.store.write(Broadcast { job, outlets }).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(job.id = %id, error, "Job `{id}` failed; it will be tried again");
-        }
+        done(id, bench.store.write(Broadcast { job, outlets }).await);
+    }
+    for job in ends {
+        let id = job.id;
+        done(id, bench.store.write(TellPlace { job }).await);
     }
     if count > 0 {
-        // Cards are to be made; nothing in the audit says so.
+        // There are cards to be made and words to be said; nothing in the audit
+        // says so.
         bench.wakeups.dealt_with();
     }
     // No more calls are claimed than can be made: what waits here would be
@@ -85,4 +89,11 @@ async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<
         notifier.start(bench.clone(), job);
     }
     Ok(count)
+}
+
+fn done(id: JobId, result: Result<(), StoreError>) {
+    if let Err(error) = result {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(job.id = %id, error, "Job `{id}` failed; it will be tried again");
+    }
 }

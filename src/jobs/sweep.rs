@@ -150,6 +150,8 @@ impl Write for Prune {
     async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
         let before = tx.now().minus(KEEP_INBOX);
         store::notices::prune(tx, before).await?;
+        store::places::prune(tx).await?;
+        store::guesses::prune(tx).await?;
         store::inbox::prune(tx, before).await.map(|_| ())
     }
 }

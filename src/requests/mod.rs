@@ -222,6 +222,14 @@ pub struct Request {
     pub shown: Shown,
 }
 
+impl Request {
+    /// The conversation of a channel that it came from, if its session is one:
+    /// `channel:address`.
+    pub fn origin(&self) -> Option<(&str, &str)> {
+        self.session.as_deref()?.split_once(':').filter(|(_, address)| !address.is_empty())
+    }
+}
+
 /// What is stored of how a request was shown, and of who it was shown to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shown {

@@ -10,6 +10,7 @@ use crate::requests::{Answer, Kind, Request};
 use crate::router::intent::Intent;
 use crate::router::reading;
 use crate::router::{Outcome, wording};
+use crate::store::strangers::Account;
 use crate::store::{self, StoreError, Tx};
 
 /// What a text with a code means; `None` when no code stands where people put
@@ -17,11 +18,18 @@ use crate::store::{self, StoreError, Tx};
 pub(super) async fn by_code(
     tx: &mut Tx,
     actor: &Actor,
+    account: Account<'_>,
     text: &str,
 ) -> Result<Option<Intent>, StoreError> {
+    let codes = Code::find_all(text);
+    let has_code = !codes.is_empty();
+    if has_code && store::guesses::is_locked(tx, account).await? {
+        let is_addressed = codes.iter().any(|(_, span)| is_at_an_end(text, span));
+        return Ok(is_addressed.then_some(Intent::Unread));
+    }
     let mut mine: Vec<(Request, Range<usize>)> = Vec::new();
     let mut is_addressed = false;
-    for (code, span) in Code::find_all(text) {
+    for (code, span) in codes {
         let found = store::requests::find_by_code(tx, code).await?;
         if let Some(request) = found.filter(|r| r.guardian == actor.principal) {
             if mine.iter().all(|(known, _)| known.id != request.id) {
@@ -43,9 +51,13 @@ pub(super) async fn by_code(
     is_addressed |= Code::find_lookalikes(text)
         .iter()
         .any(|span| is_at_an_end(text, span) && reading::read(&without(text, span)).lean.is_some());
+    if !is_addressed {
+        return Ok(None);
+    }
     // The same words whether it is unknown or somebody else's.
-    let unknown = || Intent::Say(Outcome::NotFound, wording::NOT_FOUND.to_owned());
-    Ok(is_addressed.then(unknown))
+    let is_too_many = has_code && store::guesses::count(tx, account).await?;
+    let words = if is_too_many { wording::TOO_MANY_CODES } else { wording::NOT_FOUND };
+    Ok(Some(Intent::Say(Outcome::NotFound, words.to_owned())))
 }
 
 /// What a text about one request means.

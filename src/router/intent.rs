@@ -22,6 +22,8 @@ pub(super) enum Intent {
     Say(Outcome, String),
     /// Something for the agent; perhaps with a hint for the person.
     Pass(Option<String>),
+    /// A code, from somebody whose codes aren't read at the moment.
+    Unread,
     /// Nothing that anybody has to act on.
     Nothing,
 }

@@ -32,6 +32,7 @@ use crate::requests::action::Callback;
 use crate::requests::status::Status;
 use crate::router::intent::Intent;
 use crate::store::inbox::{Fate, Item};
+use crate::store::strangers::Account;
 use crate::store::{self, StoreError, Tx, Write};
 use crate::wording;
 
@@ -224,6 +225,14 @@ pub async fn route(
         store::people::move_address(tx, channel, from, address).await?;
         return Ok(Routed::passed());
     }
+    let is_private = inbound.place.privacy == Privacy::Private;
+    if let Event::Reach { is_open, reason } = &inbound.event
+        && !is_private
+    {
+        // Whoever did it: it is so.
+        let why = (!is_open).then_some(reason.as_str());
+        store::places::set_closed(tx, channel, address, why).await?;
+    }
     let found = store::people::find_by_account(tx, channel, &account.realm, &account.id).await?;
     let Some((binding, person)) = found.filter(|_| !account.is_automated) else {
         // Nobody we know. A press wants an answer; the rest is not for us.
@@ -233,12 +242,14 @@ pub async fn route(
         let met = stranger::meet(tx, channel, inbound, speaks).await?;
         return Ok(Routed { is_known: false, ..met });
     };
-    let is_private = inbound.place.privacy == Privacy::Private;
     if let Event::Reach { is_open: false, reason } = &inbound.event {
         if is_private {
             store::people::set_trouble(tx, binding.id, reason).await?;
         }
         return Ok(Routed::passed());
+    }
+    if !is_private && !address.is_empty() && inbound.event != Event::Ignored {
+        store::places::see(tx, channel, address).await?;
     }
     if is_private && binding.address.is_none() {
         store::people::set_address(tx, binding.id, address).await?;
@@ -279,7 +290,8 @@ pub async fn route(
             let place = bare::Conversation { channel, address };
             // A command is its words.
             let words = text.strip_prefix('/').unwrap_or(&text);
-            read_text(tx, &actor, place, words, reply_to.as_deref()).await?
+            let account = Account { channel, realm: &account.realm, id: &account.id };
+            read_text(tx, &actor, account, place, words, reply_to.as_deref()).await?
         }
         Event::Reach { .. } | Event::Moved { .. } | Event::Ignored => Intent::Nothing,
     };
@@ -296,11 +308,12 @@ pub async fn route(
 async fn read_text(
     tx: &mut Tx,
     actor: &Actor,
+    account: Account<'_>,
     place: bare::Conversation<'_>,
     text: &str,
     reply_to: Option<&str>,
 ) -> Result<Intent, StoreError> {
-    if let Some(intent) = address::by_code(tx, actor, text).await? {
+    if let Some(intent) = address::by_code(tx, actor, account, text).await? {
         return Ok(intent);
     }
     if let Some(message) = reply_to {
@@ -334,8 +347,9 @@ async fn carry_out(
             if request.status.is_final() {
                 return told(tx, ended(request)).await;
             }
+            let is_whole = decisions::was_shown_whole(&request, &actor.channel);
             decisions::reveal(tx, &request, actor).await?;
-            let reply = format!("{} is now shown whole.", request.code);
+            let reply = wording::revealed(&request, is_whole);
             let routed = Routed::new(Outcome::Clarify, Some(&request), Some(reply));
             Ok(Routed { reveals: true, ..routed })
         }
@@ -366,6 +380,7 @@ async fn carry_out(
         }
         Intent::Say(outcome, reply) => Ok(Routed::new(outcome, None, Some(reply))),
         Intent::Pass(hint) => Ok(Routed::new(Outcome::Passed, None, hint)),
+        Intent::Unread => Ok(Routed::new(Outcome::NotFound, None, None)),
         Intent::Nothing => Ok(Routed::passed()),
     }
 }

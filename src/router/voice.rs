@@ -16,7 +16,9 @@ pub(super) async fn owe(
     let is_private = inbound.place.privacy == Privacy::Private;
     let is_said = matches!(inbound.event, Event::Text { is_secondhand: false, .. });
     // Silence would look as if it had been taken.
-    let nothing = (is_private && is_said && routed.is_known).then_some(wording::NOTHING_WAITS);
+    let is_passed = routed.outcome == Outcome::Passed;
+    let is_unheard = is_private && is_said && is_passed && routed.is_known;
+    let nothing = is_unheard.then_some(wording::NOTHING_WAITS);
     let Some(words) = routed.reply.as_deref().or(nothing) else { return Ok(()) };
     // A press is answered where it was made, by the channel itself.
     if matches!(inbound.event, Event::Tap { .. }) && !routed.is_needed {
@@ -32,6 +34,8 @@ pub(super) async fn owe(
     }
     if let (Outcome::Applied, Some(id)) = (routed.outcome, routed.request)
         && let Some(request) = store::requests::find(tx, id).await?
+        // Where it came from it is said anyway.
+        && request.origin() != Some((channel, place))
     {
         store::notices::owe(tx, channel, place, &wording::bare(&request)).await?;
     }

@@ -12,6 +12,9 @@ pub const BROADCAST: &str = "broadcast";
 /// The job that tells the agent by its callback.
 pub const NOTIFY_AGENT: &str = "notify_agent";
 
+/// The job that says in the shared place a request came from how it ended.
+pub const TELL_PLACE: &str = "tell_place";
+
 /// How long one attempt may take before another worker tries.
 pub const LEASE: Duration = Duration::from_mins(1);
 

@@ -28,6 +28,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0002_chats.sql"),
         postgres: include_str!("../../migrations/postgres/0002_chats.sql"),
     },
+    Migration {
+        version: 3,
+        name: "places",
+        sqlite: include_str!("../../migrations/sqlite/0003_places.sql"),
+        postgres: include_str!("../../migrations/postgres/0003_places.sql"),
+    },
 ];
 
 /// An arbitrary number that names our lock among those of the database.

@@ -7,7 +7,7 @@ use sqlx::AnyConnection;
 use crate::clock::Timestamp;
 use crate::ids::{BindingId, PrincipalId};
 use crate::people::{Binding, Principal};
-use crate::store::{StoreError, Tx, deliveries};
+use crate::store::{StoreError, Tx, deliveries, places};
 
 #[derive(sqlx::FromRow)]
 struct PrincipalRow {
@@ -370,7 +370,7 @@ pub async fn move_address(
             .execute(changing(tx))
             .await?;
     }
-    Ok(())
+    places::rename(tx, channel, from, to).await
 }
 
 /// Whether the person of an address was seen there since.

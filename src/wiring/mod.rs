@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::jobs::fence::Fence;
 use crate::jobs::intake::Intake;
 use crate::jobs::notify::Notifier;
-use crate::jobs::{Bench, TakeUp, deliver, feed, intake, owed, speak, sweep};
+use crate::jobs::{Bench, TakeUp, deliver, feed, intake, look, owed, speak, sweep};
 use crate::lifecycle::Lifecycle;
 use crate::secrets;
 use crate::store::{Location, Store, logins};
@@ -137,6 +137,7 @@ fn spawn_workers(bench: &Bench, config: &Config, fence: &Fence, inbox: &Arc<Inta
         lifecycle.spawn("deliver", deliver::run(bench.clone(), Arc::clone(&channel)));
         if channel.capacity().speaks {
             lifecycle.spawn("speak", speak::run(bench.clone(), Arc::clone(&channel)));
+            lifecycle.spawn("look", look::run(bench.clone(), Arc::clone(&channel)));
         }
         lifecycle.spawn("listen", async move {
             tokio::select! {

@@ -1,6 +1,7 @@
 //! `kill -9` at any moment loses nothing that was acknowledged.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -37,14 +38,21 @@ async fn killing_the_program_again_and_again_loses_nothing_acknowledged() {
     for round in 0..ROUNDS {
         let mut server = home.serve();
         let base = server.base.clone();
+        let acks = AtomicUsize::new(0);
         let killer = async {
-            // Another moment each time, without a random generator.
+            // Another moment each time, without a random generator: after so many
+            // answers, however slow the machine is, and a moment more.
             delay = (delay * 48_271) % 2_147_483_647;
-            tokio::time::sleep(Duration::from_millis(5 + delay % 60)).await;
+            let answers = usize::try_from(delay % 12).unwrap();
+            while acks.load(Ordering::Relaxed) < answers {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_micros(delay % 20_000)).await;
             server.child.kill().unwrap();
             server.child.wait().unwrap();
         };
-        let place = Place { http: &http, base: &base, key: &key, visitor: &visitor };
+        let acks = &acks;
+        let place = Place { http: &http, base: &base, key: &key, visitor: &visitor, acks };
         let clients = (0..4).map(|client| work(&place, round, client));
 
         let (results, ()) = tokio::join!(futures_util::future::join_all(clients), killer);
@@ -120,6 +128,8 @@ struct Place<'a> {
     base: &'a str,
     key: &'a str,
     visitor: &'a Visitor,
+    /// Counts what was acknowledged in this round.
+    acks: &'a AtomicUsize,
 }
 
 /// Parks and ends requests until the server is gone: half of the clients have
@@ -134,6 +144,7 @@ async fn work(place: &Place<'_>, round: u32, client: u32) -> Vec<(String, Option
         let Some(parked) = place.post("/v1/requests", body).await else { break };
         let id = parked["id"].as_str().unwrap().to_owned();
         seen.push((id.clone(), None));
+        place.acks.fetch_add(1, Ordering::Relaxed);
         let end = if client.is_multiple_of(2) {
             let ended = place.post(&format!("/v1/requests/{id}/cancel"), "{}".to_owned()).await;
             ended.map(|request| request["status"].as_str().unwrap().to_owned())
@@ -142,6 +153,7 @@ async fn work(place: &Place<'_>, round: u32, client: u32) -> Vec<(String, Option
         };
         let Some(end) = end else { break };
         seen.push((id, Some(end)));
+        place.acks.fetch_add(1, Ordering::Relaxed);
     }
     seen
 }

@@ -230,6 +230,17 @@ pub trait Channel: Send + Sync {
     /// Receives input and gives it to `inbox` until the future is dropped.
     async fn listen(&self, inbox: Arc<dyn Inbox>);
 
+    /// Asks the platform what doesn't work for us at a place where others read
+    /// too, in words for the operator; nothing when all does.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Unreachable`] when nothing can be written there; any other
+    /// when it could not be found out.
+    async fn look_at(&self, _place: &Address) -> Result<Option<String>, SendError> {
+        Ok(None)
+    }
+
     /// Asks the platform whether everything is in place.
     async fn probe(&self) -> Health;
 }

@@ -10,8 +10,8 @@ use teloxide::payloads::{DeleteWebhook, DeleteWebhookSetters as _};
 use teloxide::types::AllowedUpdate;
 
 use crate::api::{Fault, PATIENCE};
-use crate::inbound::{Receiver, store};
 use crate::refusal::Refusal;
+use crate::update::{Receiver, store};
 use crate::{NAME, Telegram};
 
 /// Seconds that the platform holds a poll; its own limit.

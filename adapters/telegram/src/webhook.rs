@@ -15,8 +15,8 @@ use teloxide::payloads::{GetWebhookInfo, SetWebhook, SetWebhookSetters as _};
 use url::Url;
 
 use crate::api::Fault;
-use crate::inbound::store;
 use crate::poll::allowed_updates;
+use crate::update::store;
 use crate::{NAME, SetupError, Telegram, WEBHOOK_PATH};
 
 /// Bytes of one call; an update is far smaller.

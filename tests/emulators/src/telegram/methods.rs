@@ -23,6 +23,7 @@ const METHODS: &[&str] = &[
     "sendDocument",
     "answerCallbackQuery",
     "sendChatAction",
+    "getChatMember",
 ];
 
 /// Method names are taken in any case.
@@ -43,6 +44,7 @@ pub(super) async fn run(shared: &Arc<Shared>, method: &str, parameters: &Paramet
         "editMessageText" => edit(&mut shared.world(), parameters),
         "answerCallbackQuery" => answer(&mut shared.world(), parameters),
         "sendChatAction" => Ok(true.into()),
+        "getChatMember" => member(&shared.world(), parameters),
         _ => Err(Refusal::new(404, "Not Found: method not found")),
     }
 }
@@ -63,6 +65,39 @@ fn me() -> Value {
         me[flag] = (flag == "can_join_groups").into();
     }
     me
+}
+
+/// The bot's place in a chat.
+fn member(world: &World, parameters: &Parameters) -> Outcome {
+    let id = number(parameters, "chat_id").unwrap_or(0);
+    let chat = world.chats.get(&id).ok_or_else(|| bad("chat not found"))?;
+    if let Some((code, words)) = &chat.refusal {
+        return Err(Refusal::new(*code, words));
+    }
+    if number(parameters, "user_id") != Some(BOT_ID) {
+        return Err(bad("user not found"));
+    }
+    let mut member = json!({ "status": "member", "user": bot() });
+    if chat.is_bot_administrator {
+        member["status"] = "administrator".into();
+        for right in [
+            "can_be_edited",
+            "is_anonymous",
+            "can_manage_chat",
+            "can_delete_messages",
+            "can_manage_video_chats",
+            "can_restrict_members",
+            "can_promote_members",
+            "can_change_info",
+            "can_invite_users",
+            "can_post_stories",
+            "can_edit_stories",
+            "can_delete_stories",
+        ] {
+            member[right] = (right == "can_manage_chat").into();
+        }
+    }
+    Ok(member)
 }
 
 fn text<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a str> {

@@ -200,11 +200,35 @@ impl BotApi {
         });
     }
 
+    /// Somebody makes the bot an administrator of a group, who is told everything
+    /// there.
+    pub fn promotes(&self, who: i64, chat: i64) {
+        self.with(|world| world.chat(chat).is_bot_administrator = true);
+        let change = json!({
+            "chat": chat_json(chat, "supergroup"), "from": user(who), "date": 1_760_000_000,
+            "old_chat_member": { "status": "member", "user": bot() },
+            "new_chat_member": {
+                "status": "administrator", "user": bot(), "can_be_edited": false,
+                "is_anonymous": false, "can_manage_chat": true, "can_delete_messages": false,
+                "can_manage_video_chats": false, "can_restrict_members": false,
+                "can_promote_members": false, "can_change_info": false,
+                "can_invite_users": false, "can_post_stories": false,
+                "can_edit_stories": false, "can_delete_stories": false,
+            },
+        });
+        self.happens("my_chat_member", change);
+    }
+
     /// Opens a chat without anybody having written in it.
     pub fn opens(&self, chat: i64) {
         self.with(|world| {
             world.chat(chat);
         });
+    }
+
+    /// A group gets a topic.
+    pub fn opens_topic(&self, chat: i64, topic: i64) {
+        self.with(|world| world.chat(chat).topics.insert(topic));
     }
 
     /// Somebody removes a message.

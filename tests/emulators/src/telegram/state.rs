@@ -81,6 +81,8 @@ pub(super) struct Chat {
     pub(super) topics: HashSet<i64>,
     /// The words with which the bot is refused there, if it is.
     pub(super) refusal: Option<(u16, String)>,
+    /// Whether the bot is told everything there.
+    pub(super) is_bot_administrator: bool,
 }
 
 #[derive(Default)]

@@ -1,13 +1,14 @@
 //! Telegram, end to end: a gateway, a stand-in for the Bot API, and people with
 //! nothing but a phone.
 
+mod day;
+mod places;
+mod webhook;
+
 use std::time::Duration;
 
-use reqwest::StatusCode;
 use rstest::rstest;
 use sayso::admin::{AddPairing, BindGuardian};
-use sayso::ids::BindingId;
-use sayso::store::{StoreError, Tx, Write};
 use sayso::{pairing, store};
 use sayso_emulators::telegram::{BotApi, Fault, Shown};
 use serde_json::{Value, json};
@@ -593,24 +594,29 @@ async fn a_card_that_was_removed_is_replaced_by_a_word(
 
 #[rstest]
 #[tokio::test]
-async fn asking_for_the_whole_text_of_a_removed_card_shows_nothing_and_arms_nothing(
+async fn a_removed_card_is_posted_anew_for_whoever_asks_to_see_all_of_it(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {
     let Some(world) = World::new(database).await else { return };
-    let parked = world.park(&format!("{}| sh", "echo safe; ".repeat(280))).await;
-    let card = world.card(ADA, &parked).await;
+    let long = world.park(&format!("{}| sh", "echo safe; ".repeat(280))).await;
+    let card = world.card(ADA, &long).await;
     world.api.removes(ADA, card.id);
-    world.api.says(ADA, &format!("{} show", parked.code));
-    let is_gone = |r: &Value| {
-        let deliveries = r["deliveries"].as_array().unwrap();
-        deliveries
-            .iter()
-            .any(|d| d["channel"] == "telegram" && d["detail"] == "the message is gone")
-    };
-    world.gateway.until(&parked.id, is_gone).await;
-    world.api.says(ADA, &format!("{} approve", parked.code));
+    world.api.says(ADA, &format!("{} approve", long.code));
     world.hears(ADA, "was not shown whole").await;
-    assert_eq!(world.status(&parked).await, "pending");
+    world.api.says(ADA, &format!("{} show", long.code));
+    world.hears(ADA, &format!("The whole text of {} follows.", long.code)).await;
+    let anew = |api: &BotApi| card_of(api, ADA, &long.code).filter(|shown| shown.id != card.id);
+    let again = world.api.until(anew).await;
+    world.press(ADA, &again, "Approve").await;
+    assert!(world.closed(ADA, &long).await.text.contains("Approved by owner"));
+
+    let short = world.park("one").await;
+    let card = world.card(ADA, &short).await;
+    world.api.removes(ADA, card.id);
+    world.api.says(ADA, &format!("{} show", short.code));
+    world.hears(ADA, &format!("The card of {} shows all of it.", short.code)).await;
+    let anew = |api: &BotApi| card_of(api, ADA, &short.code).filter(|shown| shown.id != card.id);
+    world.api.until(anew).await;
 }
 
 #[rstest]
@@ -633,32 +639,6 @@ async fn a_reason_that_could_answer_a_question_too_is_neither(
     // Now there is only one thing it can be.
     world.api.says(ADA, "it is too early");
     assert!(world.closed(ADA, &denied).await.text.contains(": it is too early"));
-}
-
-#[rstest]
-#[tokio::test]
-async fn a_group_hears_which_request_ended_and_nothing_else(
-    #[values(Database::Sqlite, Database::Postgres)] database: Database,
-) {
-    const GROUP: i64 = -100_777;
-    let Some(world) = World::new(database).await else { return };
-    world.gateway.add_guardian("bob").await;
-    world.bind("bob", BOB).await;
-    let parked = world.park("cat customers.csv").await;
-    world.card(ADA, &parked).await;
-    world.api.says_in(BOB, GROUP, &format!("{} approve", parked.code), None);
-    world.hears(BOB, "no open request with that code").await;
-    world.api.says_in(ADA, GROUP, "yes", None);
-    world.settled().await;
-    assert_eq!(world.status(&parked).await, "pending");
-    world.api.says_in(ADA, GROUP, &format!("@GateBot {} approve", parked.code), None);
-    world.closed(ADA, &parked).await;
-    world.hears(ADA, "Approved: shell: cat customers.csv").await;
-    let said = world.hears(GROUP, &parked.code).await;
-    assert_eq!(said.text, format!("{}: approved.", parked.code));
-    let all: Vec<Shown> =
-        world.api.chat(GROUP).into_iter().filter(|shown| shown.from == 700).collect();
-    assert_eq!(all.len(), 1, "{all:?}");
 }
 
 #[rstest]
@@ -754,101 +734,6 @@ async fn odd_updates_stand_in_nobodys_way(
 
 #[rstest]
 #[tokio::test]
-async fn a_webhook_takes_what_carries_its_secret_and_nothing_else(
-    #[values(Database::Sqlite, Database::Postgres)] database: Database,
-) {
-    const SECRET: &str = "a-secret-of-the-webhook-1";
-    let more = [
-        ("SAYSO_TELEGRAM__MODE", "webhook"),
-        ("SAYSO_TELEGRAM__WEBHOOK_SECRET", SECRET),
-        ("SAYSO_SERVER__PUBLIC_URL", "https://gate.example"),
-    ];
-    let Some(world) = World::unbound(database, &more).await else { return };
-    world.bind("owner", ADA).await;
-    let parked = world.park("one").await;
-    let card = world.card(ADA, &parked).await;
-    let set = world
-        .api
-        .until(|api| api.calls().into_iter().find(|call| call.method == "setWebhook"))
-        .await;
-    assert_eq!(set.parameters["url"], "https://gate.example/telegram/webhook");
-    assert_eq!(set.parameters["secret_token"], SECRET);
-    let press = |data: &str| {
-        json!({ "update_id": 77, "callback_query": {
-            "id": "p", "from": { "id": ADA }, "data": data,
-            "message": { "message_id": card.id, "date": 0, "chat": { "id": ADA, "type": "private" } },
-        }})
-        .to_string()
-    };
-    let call = async |secret: Option<&str>, body: String| {
-        let mut call = world.gateway.http.post(world.gateway.url("/telegram/webhook")).body(body);
-        if let Some(secret) = secret {
-            call = call.header("x-telegram-bot-api-secret-token", secret);
-        }
-        call.send().await.unwrap().status()
-    };
-    let data = &card.buttons[0][0].1;
-    for wrong in [None, Some(""), Some("a-secret"), Some("a-secret-of-the-webhook-2")] {
-        assert_eq!(call(wrong, press(data)).await, StatusCode::UNAUTHORIZED);
-    }
-    assert_eq!(call(Some(SECRET), "{broken".to_owned()).await, StatusCode::OK);
-    assert_eq!(call(Some(SECRET), "{}".to_owned()).await, StatusCode::OK);
-    assert_eq!(world.status(&parked).await, "pending");
-    assert_eq!(call(Some(SECRET), press(data)).await, StatusCode::OK);
-    world.closed(ADA, &parked).await;
-}
-
-#[tokio::test]
-async fn the_webhook_is_not_served_where_updates_are_polled() {
-    let Some(world) = World::new(Database::Sqlite).await else { return };
-    let call = world.gateway.http.post(world.gateway.url("/telegram/webhook"));
-    let answer = call.header("x-telegram-bot-api-secret-token", "").send().await.unwrap();
-    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
-}
-
-struct Bind(sayso::people::Binding);
-#[async_trait::async_trait]
-impl Write for Bind {
-    type Out = ();
-
-    async fn run(&self, tx: &mut Tx) -> Result<(), StoreError> {
-        store::people::bind(tx, &self.0).await
-    }
-}
-
-#[rstest]
-#[tokio::test]
-async fn a_group_that_becomes_a_supergroup_keeps_what_is_bound_to_it(
-    #[values(Database::Sqlite, Database::Postgres)] database: Database,
-) {
-    const OLD: i64 = -880_001;
-    const NEW: i64 = -1_009_990_009;
-    let Some(world) = World::new(database).await else { return };
-    world.gateway.add_guardian("bob").await;
-    let mut tx = world.gateway.store().read().await.unwrap();
-    let bob = store::people::find_by_name(&mut tx, "bob").await.unwrap().unwrap();
-    drop(tx);
-    let binding = sayso::people::Binding {
-        id: BindingId::new(),
-        principal: bob.id,
-        channel: "telegram".to_owned(),
-        realm: String::new(),
-        account: BOB.to_string(),
-        address: Some(OLD.to_string()),
-        last_seen_at: None,
-        trouble: None,
-        has_failed: false,
-    };
-    world.gateway.store().write(Bind(binding)).await.unwrap();
-    world.api.migrates(OLD, NEW);
-    world.settled().await;
-    let mut tx = world.gateway.store().read().await.unwrap();
-    let binding = store::people::find_binding(&mut tx, "telegram", "", &BOB.to_string()).await;
-    assert_eq!(binding.unwrap().unwrap().address, Some(NEW.to_string()));
-}
-
-#[rstest]
-#[tokio::test]
 async fn no_secret_of_the_bot_is_told_to_anybody(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {
@@ -887,154 +772,30 @@ async fn no_secret_of_the_bot_is_told_to_anybody(
     }
 }
 
-/// A day in a chat: twenty requests, every way of answering, a restart in the
-/// middle, a blocked bot; what Ada's phone shows in the end is reviewed.
+#[rstest]
 #[tokio::test]
-async fn a_day_in_a_chat_reads_like_this() {
-    let Some(mut world) = World::unbound(Database::Sqlite, &[]).await else { return };
-    let code = world.pairing("owner").await;
-    world.api.says(ADA, &format!("/start {code}"));
-    world.hears(ADA, "Welcome").await;
-    let mut codes = vec![code];
-    let mut day = Vec::new();
-
-    // Buttons.
-    for (command, label) in [("cargo test", "Approve"), ("rm -rf /", "✖ Deny")] {
-        let parked = world.park(command).await;
-        let card = world.card(ADA, &parked).await;
-        world.press(ADA, &card, label).await;
-        world.closed(ADA, &parked).await;
-        day.push(parked);
+async fn somebody_who_tries_codes_is_not_read_for_a_while(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    world.gateway.add_guardian("bob").await;
+    world.bind("bob", BOB).await;
+    let parked = world.park("one").await;
+    let card = world.card(ADA, &parked).await;
+    for _ in 0..10 {
+        // Live or not, it sounds the same.
+        world.api.says(BOB, &format!("{} approve", parked.code));
     }
-    // A code, words, a quote, a reason.
-    for words in ["{} approve", "yes", "no", "/deny {}", "{} no, use staging"] {
-        let parked = world.park("kubectl apply -f prod.yaml").await;
-        world.card(ADA, &parked).await;
-        world.api.says(ADA, &words.replace("{}", &parked.code));
-        world.closed(ADA, &parked).await;
-        world.replied(&parked).await;
-        day.push(parked);
+    world.hears(BOB, "codes from you are not read").await;
+    for _ in 0..3 {
+        world.api.says(BOB, &format!("{} approve", parked.code));
     }
-    let quoted = world.park("git push --force").await;
-    let card = world.card(ADA, &quoted).await;
-    world.api.says_in(ADA, ADA, "nope", Some(card.id));
-    world.closed(ADA, &quoted).await;
-    world.replied(&quoted).await;
-    day.push(quoted);
-    // Questions: a button, a number, a label, own words, no answer.
-    for (answer, is_press) in
-        [("EU", true), ("2", false), ("eu (frankfurt)", false), ("Skip", true)]
-    {
-        let parked = world.ask("Which region?", &["EU (Frankfurt)", "US (Virginia)"]).await;
-        let card = world.card(ADA, &parked).await;
-        if is_press {
-            world.press(ADA, &card, answer).await;
-        } else {
-            world.api.says(ADA, answer);
-            world.replied(&parked).await;
-        }
-        world.closed(ADA, &parked).await;
-        day.push(parked);
-    }
-    let open = world.ask("What should the branch be called?", &[]).await;
-    world.card(ADA, &open).await;
-    world.api.says(ADA, "feature/telegram");
-    world.closed(ADA, &open).await;
-    world.replied(&open).await;
-    day.push(open);
-
-    // Two at once, and a restart between the question and the answer.
-    let left = world.park("make left").await;
-    world.card(ADA, &left).await;
-    let right = world.park("make right").await;
-    world.card(ADA, &right).await;
-    world.gateway.restart().await;
-    world.api.says(ADA, "yes");
-    world.hears(ADA, "which one do you mean").await;
-    for parked in [left, right] {
-        world.api.says(ADA, &format!("{} ok", parked.code));
-        world.closed(ADA, &parked).await;
-        world.replied(&parked).await;
-        day.push(parked);
-    }
-    // Withdrawn by the agent, too late for a press.
-    let gone = world.park("sleep 1").await;
-    let card = world.card(ADA, &gone).await;
-    world.gateway.post(&format!("/v1/requests/{}/cancel", gone.id), &json!({})).await;
-    world.closed(ADA, &gone).await;
-    let (words, _) = world.press(ADA, &card, "Approve").await;
-    assert!(words.contains("Too late"), "{words}");
-    day.push(gone);
-    // Decided at another place.
-    let elsewhere = world.park("touch elsewhere").await;
-    let card = world.card(ADA, &elsewhere).await;
-    let cookie = world.gateway.log_in("owner").await;
-    let (_, page) = world.gateway.page(&cookie, "/console/").await;
-    let form_key = page.split("name=\"form_key\" value=\"").nth(1).unwrap();
-    let form_key = form_key.split('"').next().unwrap();
-    let words = format!("{} approve", elsewhere.code);
-    let fields = [("form_key", form_key), ("text", words.as_str()), ("once", "k1")];
-    world.gateway.submit(&cookie, "/console/say", &fields).await;
-    let closed = world.closed(ADA, &elsewhere).await;
-    assert!(closed.id == card.id && closed.text.contains("via console"), "{}", closed.text);
-    day.push(elsewhere);
-    // Blocked and unblocked.
-    world.api.blocks(ADA);
     world.settled().await;
-    let late = world.park("echo late").await;
-    world
-        .gateway
-        .until(&late.id, |r| {
-            let deliveries = r["deliveries"].as_array().unwrap();
-            deliveries.iter().any(|d| d["channel"] == "telegram" && d["state"] == "failed")
-        })
-        .await;
-    world.api.unblocks(ADA);
-    let card = world.card(ADA, &late).await;
+    let answers: Vec<String> = world.api.chat(BOB).into_iter().map(|shown| shown.text).collect();
+    let count = |words: &str| answers.iter().filter(|text| text.contains(words)).count();
+    assert_eq!(count("There is no open request with that code for you."), 9);
+    assert_eq!(count("codes from you are not read"), 1);
+    // Nobody else is concerned, nor are buttons.
     world.press(ADA, &card, "Approve").await;
-    world.closed(ADA, &late).await;
-    day.push(late);
-    // A card that was removed.
-    let removed = world.park("echo removed").await;
-    let card = world.card(ADA, &removed).await;
-    world.api.removes(ADA, card.id);
-    world.api.says(ADA, &format!("{} approve", removed.code));
-    world.replied(&removed).await;
-    world.hears(ADA, "(shell: echo removed): Approved").await;
-    day.push(removed);
-
-    // Nobody answers in time.
-    let slept = world.park("echo slept").await;
-    world.card(ADA, &slept).await;
-    world.gateway.store().clock().advance(Duration::from_mins(16));
-    world.closed(ADA, &slept).await;
-    day.push(slept);
-
-    assert_eq!(day.len(), 20);
-    let mut transcript = transcript(&world.api);
-    codes.extend(day.iter().map(|parked| parked.code.clone()));
-    for (index, code) in codes.iter().enumerate() {
-        transcript = transcript.replace(code.as_str(), &format!("CODE{index}"));
-    }
-    let digest = regex::Regex::new(r"Digest [0-9a-f]{8}").unwrap();
-    let instant = regex::Regex::new(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}(:\d{2})? UTC").unwrap();
-    let transcript = digest.replace_all(&transcript, "Digest D");
-    let transcript = instant.replace_all(&transcript, "THEN");
-    insta::assert_snapshot!("a_day_in_a_chat", transcript);
-}
-
-/// What Ada's phone shows, in order.
-fn transcript(api: &BotApi) -> String {
-    let mut lines = Vec::new();
-    for shown in api.chat(ADA) {
-        let who = if shown.from == 700 { "bot" } else { "Ada" };
-        let quoted = shown.reply_to.map_or("", |_| " (quoting a card)");
-        lines.push(format!("{who}{quoted}:"));
-        lines.extend(shown.text.lines().map(|line| format!("    {line}")));
-        for row in &shown.buttons {
-            let labels: Vec<String> = row.iter().map(|(label, _)| format!("[ {label} ]")).collect();
-            lines.push(format!("    {}", labels.join(" ")));
-        }
-    }
-    lines.join("\n")
+    world.closed(ADA, &parked).await;
 }

@@ -1,0 +1,25 @@
+-- Places: conversations that others read too and that somebody we know has led us
+-- to, what doesn't work there; and codes that were guessed.
+-- Times are microseconds since 1970, UTC.
+
+CREATE TABLE places (
+    channel    TEXT    NOT NULL,
+    address    TEXT    NOT NULL,
+    seen_at    BIGINT NOT NULL,
+    looked_at  BIGINT NOT NULL,
+    limits     TEXT,
+    closed     TEXT,
+    PRIMARY KEY (channel, address)
+);
+CREATE INDEX places_to_look_at ON places (channel, looked_at);
+
+-- Codes of requests that an account named in vain.
+CREATE TABLE guesses (
+    channel      TEXT    NOT NULL,
+    realm        TEXT    NOT NULL,
+    account      TEXT    NOT NULL,
+    since        BIGINT NOT NULL,
+    tries        BIGINT NOT NULL,
+    locked_until BIGINT NOT NULL,
+    PRIMARY KEY (channel, realm, account)
+);

@@ -1,0 +1,25 @@
+-- Places: conversations that others read too and that somebody we know has led us
+-- to, what doesn't work there; and codes that were guessed.
+-- Times are microseconds since 1970, UTC.
+
+CREATE TABLE places (
+    channel    TEXT    NOT NULL,
+    address    TEXT    NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    looked_at  INTEGER NOT NULL,
+    limits     TEXT,
+    closed     TEXT,
+    PRIMARY KEY (channel, address)
+) STRICT;
+CREATE INDEX places_to_look_at ON places (channel, looked_at);
+
+-- Codes of requests that an account named in vain.
+CREATE TABLE guesses (
+    channel      TEXT    NOT NULL,
+    realm        TEXT    NOT NULL,
+    account      TEXT    NOT NULL,
+    since        INTEGER NOT NULL,
+    tries        INTEGER NOT NULL,
+    locked_until INTEGER NOT NULL,
+    PRIMARY KEY (channel, realm, account)
+) STRICT;
