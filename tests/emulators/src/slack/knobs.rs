@@ -101,6 +101,11 @@ impl Workspace {
         self.with(|world| world.settings.skew = seconds);
     }
 
+    /// Signs with this secret, as somebody else would, or with the right one.
+    pub fn signs_with(&self, secret: Option<&str>) {
+        self.with(|world| world.settings.wrong_secret = secret.map(str::to_owned));
+    }
+
     /// Asks whether the address for events is the app's.
     ///
     /// # Errors

@@ -251,6 +251,8 @@ pub(super) struct Settings {
     pub(super) mention_first: bool,
     pub(super) edit_mark: EditMark,
     pub(super) skew: i64,
+    /// What requests are signed with instead of the app's own secret.
+    pub(super) wrong_secret: Option<String>,
     pub(super) urls: Option<RequestUrls>,
     /// What every call is refused with, if the account or token is no good.
     pub(super) account_refusal: Option<String>,
@@ -273,6 +275,7 @@ impl Default for Settings {
             mention_first: false,
             edit_mark: EditMark::Whole,
             skew: 0,
+            wrong_secret: None,
             urls: None,
             account_refusal: None,
             scopes: super::web::ALL_SCOPES.iter().map(|scope| (*scope).to_owned()).collect(),

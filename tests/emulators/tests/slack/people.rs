@@ -138,6 +138,60 @@ async fn a_mention_is_two_events_about_one_message() {
 }
 
 #[tokio::test]
+async fn the_bot_hears_itself_and_what_it_changes() {
+    let slack = start().await;
+    let posted = post(&slack, "U1", json!({ "text": "t", "blocks": card() })).await;
+    let mut update = json!({ "channel": posted["channel"], "ts": posted["ts"] });
+    update["blocks"] = json!([{ "type": "divider" }]);
+    call(&slack, "chat.update", update.clone()).await;
+    update["text"] = "Done".into();
+    update["blocks"] = json!([]);
+    call(&slack, "chat.update", update).await;
+
+    slack.until(|slack| (slack.deliveries().len() == 3).then_some(())).await;
+    let events = slack.deliveries();
+    let [own, by_blocks, by_text] = [0, 1, 2].map(|index: usize| &events[index].payload["event"]);
+    assert_eq!((&own["bot_id"], &own["subtype"]), (&json!("B0BOT"), &Value::Null));
+    assert_eq!(by_blocks["subtype"], "message_changed");
+    assert_eq!(by_blocks["previous_message"]["blocks"][1]["elements"][0]["value"], "token-approve");
+    assert_eq!(by_blocks["message"]["edited"], Value::Null);
+    assert_eq!(by_text["message"]["edited"]["user"], "U0BOT");
+    assert_ne!(by_text["ts"], by_text["message"]["ts"]);
+}
+
+#[tokio::test]
+async fn a_file_stands_where_it_was_shared() {
+    let slack = start().await;
+    let channel = slack.dm("U1");
+    let begin = json!({ "filename": "whole.txt", "length": 5 });
+    let begun = call(&slack, "files.getUploadURLExternal", begin).await;
+    let done = json!({ "files": [{ "id": begun["file_id"] }], "channel_id": channel });
+
+    let early = call(&slack, "files.completeUploadExternal", done.clone()).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = begun["upload_url"].as_str().unwrap();
+    let sent = client.post(url).body("whole").send().await.unwrap();
+    let shared = call(&slack, "files.completeUploadExternal", done).await;
+
+    assert_eq!((&early["error"], &shared["ok"]), (&json!("file_not_found"), &json!(true)));
+    assert_eq!(sent.text().await.unwrap(), "OK - 5");
+    assert_eq!(slack.files()[0].content, b"whole");
+    assert_eq!(slack.chat("D1")[0].files[0]["name"], "whole.txt");
+}
+
+#[tokio::test]
+async fn an_app_that_is_thrown_out_is_told_and_its_token_is_dead() {
+    let slack = start().await;
+
+    slack.uninstalls();
+    let answer = call(&slack, "auth.test", json!({})).await;
+
+    assert_eq!(answer["error"], "account_inactive");
+    slack.until(|slack| slack.deliveries().first().cloned()).await;
+    assert_eq!(slack.deliveries()[0].payload["event"]["type"], "app_uninstalled");
+}
+
+#[tokio::test]
 async fn what_happens_where_the_bot_is_not_stays_there() {
     let slack = start().await;
     slack.has_channel("C1", Kind::Public, "theirs", &["U1"]);

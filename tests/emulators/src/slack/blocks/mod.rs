@@ -217,7 +217,7 @@ impl Check {
             "section" => self.section(block, at),
             "divider" => _ = self.object(block, at, &[], &["block_id"]),
             "header" => {
-                let fields = self.object(block, at, &["text"], &["block_id", "level"]);
+                let fields = self.object(block, at, &["text"], &["block_id"]);
                 let text = fields.and_then(|fields| fields.get("text"));
                 self.text(text, &format!("{at}/text"), 150, true);
             }

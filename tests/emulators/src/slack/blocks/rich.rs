@@ -12,9 +12,7 @@ impl Check {
             match part["type"].as_str() {
                 Some("rich_text_section") => self.run(part, &at, &[], false),
                 Some("rich_text_quote") => self.run(part, &at, &["border"], false),
-                Some("rich_text_preformatted") => {
-                    self.run(part, &at, &["border", "language"], true);
-                }
+                Some("rich_text_preformatted") => self.run(part, &at, &["border"], true),
                 Some("rich_text_list") => self.list(part, &at),
                 Some(other) => {
                     self.fault(&format!("{at}/type"), &format!("unsupported type: {other}"));

@@ -42,15 +42,20 @@ fn now(skew: i64) -> i64 {
 }
 
 fn request(shared: &Shared, url: &str, kind: &str, body: String) -> reqwest::RequestBuilder {
-    let skew = shared.world().settings.skew;
+    let (skew, wrong) = {
+        let world = shared.world();
+        (world.settings.skew, world.settings.wrong_secret.clone())
+    };
     let timestamp = now(skew);
+    let secret = wrong.as_ref().unwrap_or(&shared.credentials.signing_secret);
+    let signature = sign(secret, timestamp, &body);
     client()
         .post(url)
         .header("user-agent", "Slackbot 1.0 (+https://api.slack.com/robots)")
         .header("accept", "*/*")
         .header("content-type", kind)
         .header("x-slack-request-timestamp", timestamp.to_string())
-        .header("x-slack-signature", sign(&shared.credentials.signing_secret, timestamp, &body))
+        .header("x-slack-signature", signature)
         .body(body)
 }
 

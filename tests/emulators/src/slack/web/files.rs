@@ -20,7 +20,7 @@ pub(super) fn begin(world: &mut World, parameters: &Parameters, base: &Url) -> O
     let name = needed(parameters, "filename")?.to_owned();
     let length = number(parameters, "length").filter(|length| *length > 0);
     let length = length.and_then(|length| usize::try_from(length).ok());
-    let length = length.ok_or_else(|| missing("length"))?;
+    let length = length.ok_or_else(|| Refusal::new("missing_argument"))?;
     let id = world.next_id("F");
     let url = base.join(&format!("upload/v1/{id}")).expect("a URL");
     world.uploads.push(Upload {
@@ -75,6 +75,12 @@ pub(super) fn complete(world: &mut World, parameters: &Parameters) -> Outcome {
     };
     let channel = text(parameters, "channel_id");
     if let Some(channel) = channel {
+        // A person's id or a name will not do here.
+        if !channel.starts_with(['C', 'G', 'D']) {
+            let words = "must match regex pattern: ^[CGDZ][A-Z0-9]{8,}$";
+            let words = format!("{words} [json-pointer:/channel_id]");
+            return Err(Refusal::explained("invalid_arguments", vec![words]));
+        }
         let place = world.places.get(channel).filter(|place| place.is_visible());
         let place = place.ok_or_else(|| Refusal::new("channel_not_found"))?;
         if !place.has_bot() {

@@ -47,7 +47,7 @@ const METHODS: &[(&str, u32, &str)] = &[
     ("views.open", 4, ""),
     ("views.update", 4, ""),
     ("views.push", 4, ""),
-    ("apps.connections.open", 1, "connections:write"),
+    ("apps.connections.open", 3, "connections:write"),
     ("files.getUploadURLExternal", 4, "files:write"),
     ("files.completeUploadExternal", 4, "files:write"),
     ("assistant.threads.setStatus", 3, "assistant:write"),

@@ -24,9 +24,7 @@ fn allowed(tier: u32) -> usize {
 
 /// Counts a call of a method.
 pub(super) fn count(world: &mut World, method: &str, tier: u32) -> Result<(), Refusal> {
-    // A tier's number is what is promised; the first tier lets a few more pass.
-    let most = if tier == 1 { BURST } else { allowed(tier) };
-    window(world, method, most, MINUTE)
+    window(world, method, allowed(tier), MINUTE)
 }
 
 /// Counts a post to a channel.
