@@ -10,4 +10,5 @@
     reason = "in a test a panic is the report"
 )]
 
+pub mod slack;
 pub mod telegram;
