@@ -1,5 +1,6 @@
 -- Places: conversations that others read too and that somebody we know has led us
--- to, what doesn't work there; and codes that were guessed.
+-- to, what doesn't work there; codes that were guessed; and what is due, found
+-- without looking at what isn't.
 -- Times are microseconds since 1970, UTC.
 
 CREATE TABLE places (
@@ -23,3 +24,11 @@ CREATE TABLE guesses (
     locked_until BIGINT NOT NULL,
     PRIMARY KEY (channel, realm, account)
 );
+
+-- Cards that stand and don't show what they should, and cards that don't stand
+-- yet: each channel looks for its own, however many wait in another.
+DROP INDEX deliveries_due;
+CREATE INDEX deliveries_edits_due ON deliveries (channel, next_at)
+    WHERE shown_version < desired_version AND message IS NOT NULL;
+CREATE INDEX deliveries_posts_due ON deliveries (channel, next_at)
+    WHERE shown_version < desired_version AND message IS NULL;

@@ -20,6 +20,15 @@ impl Dialect {
         }
     }
 
+    /// How rows are chosen that are claimed: on PostgreSQL those that another
+    /// worker is claiming are skipped, on SQLite there is one writer.
+    pub(super) const fn skip_locked(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     /// How a transaction starts that will write. On SQLite the lock is taken at
     /// once: one that reads first and writes later fails when another writer
     /// came between, whatever the busy timeout.
@@ -49,17 +58,4 @@ macro_rules! with_db_now {
     };
 }
 
-/// One statement for both databases that claims rows: on PostgreSQL it skips
-/// rows that another worker is claiming, on SQLite there is one writer.
-macro_rules! with_skip_locked {
-    ($dialect:expr, $before:literal, $after:literal) => {
-        match $dialect {
-            $crate::store::dialect::Dialect::Sqlite => concat!($before, $after),
-            $crate::store::dialect::Dialect::Postgres => {
-                concat!($before, "FOR UPDATE SKIP LOCKED", $after)
-            }
-        }
-    };
-}
-
-pub(super) use {with_db_now, with_skip_locked};
+pub(super) use with_db_now;

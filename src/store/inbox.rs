@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::ids::InboxId;
-use crate::store::dialect::with_skip_locked;
 use crate::store::{StoreError, Tx};
 
 /// How long one attempt may take before another worker tries.
@@ -159,8 +158,7 @@ pub async fn fate(tx: &mut Tx, id: &str) -> Result<Option<Fate>, StoreError> {
 /// See [`StoreError`].
 pub async fn claim(tx: &mut Tx, limit: i64) -> Result<Vec<Item>, StoreError> {
     let now: Timestamp = tx.now();
-    let sql = with_skip_locked!(
-        tx.dialect,
+    let sql = format!(
         "UPDATE inbox
             SET lease_until = $2, attempts = attempts + 1
           WHERE id IN (SELECT i.id
@@ -171,11 +169,11 @@ pub async fn claim(tx: &mut Tx, limit: i64) -> Result<Vec<Item>, StoreError> {
                                            WHERE o.state = 'new' AND o.lane = i.lane
                                              AND o.id < i.id)
                         ORDER BY i.id
-                        LIMIT $3 ",
-        ")
-         RETURNING id, channel, receiver, dedup_key, lane, raw, attempts"
+                        LIMIT $3 {})
+         RETURNING id, channel, receiver, dedup_key, lane, raw, attempts",
+        tx.dialect.skip_locked()
     );
-    let mut rows: Vec<Row> = sqlx::query_as(sql)
+    let mut rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
         .bind(now.micros())
         .bind(now.plus(LEASE).micros())
         .bind(limit)

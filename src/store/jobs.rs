@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::ids::{JobId, RequestId};
-use crate::store::dialect::with_skip_locked;
 use crate::store::{StoreError, Tx};
 
 /// The job that puts a new request in front of its guardian.
@@ -90,8 +89,7 @@ pub async fn again(tx: &mut Tx, kind: &str, request: RequestId) -> Result<(), St
 /// See [`StoreError`].
 pub async fn claim_due(tx: &mut Tx, kind: &str, limit: i64) -> Result<Vec<Job>, StoreError> {
     let now = tx.now();
-    let sql = with_skip_locked!(
-        tx.dialect,
+    let sql = format!(
         "UPDATE jobs
             SET lease_until = $2, fence = fence + 1, attempts = attempts + 1
           WHERE id IN (SELECT id
@@ -99,17 +97,18 @@ pub async fn claim_due(tx: &mut Tx, kind: &str, limit: i64) -> Result<Vec<Job>, 
                         WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1
                           AND kind = $4
                         ORDER BY next_at
-                        LIMIT $3 ",
-        ")
-         RETURNING id, kind, request, payload, attempts, fence"
+                        LIMIT $3 {})
+         RETURNING id, kind, request, payload, attempts, fence",
+        tx.dialect.skip_locked()
     );
-    let rows: Vec<(String, String, String, String, i64, i64)> = sqlx::query_as(sql)
-        .bind(now.micros())
-        .bind(now.plus(LEASE).micros())
-        .bind(limit)
-        .bind(kind.to_owned())
-        .fetch_all(tx.conn())
-        .await?;
+    let rows: Vec<(String, String, String, String, i64, i64)> =
+        sqlx::query_as(sqlx::AssertSqlSafe(sql))
+            .bind(now.micros())
+            .bind(now.plus(LEASE).micros())
+            .bind(limit)
+            .bind(kind.to_owned())
+            .fetch_all(tx.conn())
+            .await?;
     rows.into_iter()
         .map(|(id, kind, request, payload, attempts, fence)| {
             let corrupt = |column| StoreError::Corrupt { table: "jobs", column, row: id.clone() };

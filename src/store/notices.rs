@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::ids::NoticeId;
-use crate::store::dialect::with_skip_locked;
 use crate::store::{StoreError, Tx};
 
 /// How long the next words of a conversation wait for the ones before them.
@@ -69,8 +68,7 @@ pub async fn owe(tx: &mut Tx, channel: &str, address: &str, text: &str) -> Resul
 pub async fn claim_due(tx: &mut Tx, channel: &str, limit: i64) -> Result<Vec<Notice>, StoreError> {
     let now = tx.now().micros();
     let until = tx.now().plus(WAIT_FOR).micros();
-    let sql = with_skip_locked!(
-        tx.dialect,
+    let sql = format!(
         "UPDATE notices
             SET state = 'sending', attempts = attempts + 1, next_at = $4
           WHERE id IN (SELECT n.id
@@ -83,17 +81,18 @@ pub async fn claim_due(tx: &mut Tx, channel: &str, limit: i64) -> Result<Vec<Not
                                              AND (o.state = 'queued'
                                                   OR (o.state = 'sending' AND o.next_at > $2)))
                         ORDER BY n.next_at
-                        LIMIT $3 ",
-        ")
-         RETURNING id, channel, address, text, attempts, created_at"
+                        LIMIT $3 {})
+         RETURNING id, channel, address, text, attempts, created_at",
+        tx.dialect.skip_locked()
     );
-    let rows: Vec<(String, String, String, String, i64, i64)> = sqlx::query_as(sql)
-        .bind(channel.to_owned())
-        .bind(now)
-        .bind(limit)
-        .bind(until)
-        .fetch_all(tx.conn())
-        .await?;
+    let rows: Vec<(String, String, String, String, i64, i64)> =
+        sqlx::query_as(sqlx::AssertSqlSafe(sql))
+            .bind(channel.to_owned())
+            .bind(now)
+            .bind(limit)
+            .bind(until)
+            .fetch_all(tx.conn())
+            .await?;
     rows.into_iter()
         .map(|(id, channel, address, text, attempts, created_at)| {
             let id = id.parse().map_err(|_| StoreError::Corrupt {

@@ -6,7 +6,6 @@ use crate::clock::Timestamp;
 use crate::ids::{BindingId, DeliveryId, RequestId};
 use crate::store::deliveries::row::{Row, all};
 use crate::store::deliveries::{Delivery, State};
-use crate::store::dialect::with_skip_locked;
 use crate::store::many::{AT_ONCE, padded, places};
 use crate::store::{StoreError, Tx};
 
@@ -55,9 +54,24 @@ pub async fn claim_due(
     channel: &str,
     limit: i64,
 ) -> Result<Vec<Delivery>, StoreError> {
+    let mut claimed = claim(tx, "message IS NOT NULL", channel, limit).await?;
+    let room = limit - i64::try_from(claimed.len()).unwrap_or(limit);
+    if room > 0 {
+        claimed.extend(claim(tx, "message IS NULL", channel, room).await?);
+    }
+    Ok(claimed)
+}
+
+/// Claims those that stand already, or those that don't: each kind is found by an
+/// index of its own.
+async fn claim(
+    tx: &mut Tx,
+    kind: &'static str,
+    channel: &str,
+    limit: i64,
+) -> Result<Vec<Delivery>, StoreError> {
     let now = tx.now();
-    let sql = with_skip_locked!(
-        tx.dialect,
+    let sql = format!(
         "UPDATE deliveries
             SET lease_until = $2, fence = fence + 1, attempts = attempts + 1,
                 state = CASE WHEN message IS NULL AND state <> 'unknown' THEN 'sending'
@@ -65,15 +79,16 @@ pub async fn claim_due(
                         END
           WHERE id IN (SELECT id
                          FROM deliveries
-                        WHERE shown_version < desired_version AND next_at <= $1
-                          AND lease_until <= $1 AND channel = $3
-                        ORDER BY CASE WHEN message IS NULL THEN 1 ELSE 0 END, next_at
-                        LIMIT $4 ",
-        ")
+                        WHERE shown_version < desired_version AND {kind}
+                          AND next_at <= $1 AND lease_until <= $1 AND channel = $3
+                        ORDER BY next_at
+                        LIMIT $4
+                        {})
          RETURNING id, request, binding, channel, address, message, state, shown_version,
-                   desired_version, is_whole, sent_at, seen_at, opened_at, detail, attempts, fence"
+                   desired_version, is_whole, sent_at, seen_at, opened_at, detail, attempts, fence",
+        tx.dialect.skip_locked()
     );
-    let rows: Vec<Row> = sqlx::query_as(sql)
+    let rows: Vec<Row> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
         .bind(now.micros())
         .bind(now.plus(LEASE).micros())
         .bind(channel.to_owned())
@@ -192,7 +207,16 @@ pub async fn revive(tx: &mut Tx, binding: BindingId) -> Result<u64, StoreError> 
 pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
     let now = tx.now().micros();
     let row: (i64, Option<i64>) = sqlx::query_as(
-        "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE shown_version < desired_version AND state <> 'failed'",
+        "SELECT COUNT(*), MIN(next_at)
+           FROM (SELECT next_at
+                   FROM deliveries
+                  WHERE shown_version < desired_version AND message IS NOT NULL
+                    AND state <> 'failed'
+                 UNION ALL
+                 SELECT next_at
+                   FROM deliveries
+                  WHERE shown_version < desired_version AND message IS NULL
+                    AND state <> 'failed') due",
     )
     .fetch_one(tx.conn())
     .await?;
@@ -208,10 +232,14 @@ pub async fn is_any_due(tx: &mut Tx, channel: &str) -> Result<bool, StoreError> 
     let now = tx.now().micros();
     let due: Option<i64> = sqlx::query_scalar(
         "SELECT 1
-           FROM deliveries
-          WHERE shown_version < desired_version AND next_at <= $1 AND lease_until <= $1
-            AND channel = $2
-          LIMIT 1",
+          WHERE EXISTS (SELECT 1
+                          FROM deliveries
+                         WHERE shown_version < desired_version AND message IS NOT NULL
+                           AND next_at <= $1 AND lease_until <= $1 AND channel = $2)
+             OR EXISTS (SELECT 1
+                          FROM deliveries
+                         WHERE shown_version < desired_version AND message IS NULL
+                           AND next_at <= $1 AND lease_until <= $1 AND channel = $2)",
     )
     .bind(now)
     .bind(channel.to_owned())
