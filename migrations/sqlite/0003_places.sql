@@ -32,3 +32,6 @@ CREATE INDEX deliveries_edits_due ON deliveries (channel, next_at)
     WHERE shown_version < desired_version AND message IS NOT NULL;
 CREATE INDEX deliveries_posts_due ON deliveries (channel, next_at)
     WHERE shown_version < desired_version AND message IS NULL;
+DROP INDEX jobs_due;
+CREATE INDEX jobs_due ON jobs (kind, next_at) WHERE state = 'ready';
+CREATE INDEX requests_open ON requests (guardian, deadline) WHERE status = 'pending';

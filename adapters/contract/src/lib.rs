@@ -14,12 +14,16 @@
 //!   ([`Inbox`]).
 //! * [`desk`]: the second, read-only port for a channel that draws whole pages
 //!   instead of messages ([`Desk`]).
+//! * [`fit`]: making a card fit.
+//! * [`pace`]: taking turns.
 //! * [`text`]: counting and cutting text without breaking a character.
 
 pub mod card;
 pub mod channel;
 pub mod desk;
 pub mod event;
+pub mod fit;
+pub mod pace;
 pub mod text;
 
 pub use card::{Action, ActionToken, Block, Card, Emphasis, Fact, TokenError, Tone};

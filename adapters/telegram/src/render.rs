@@ -4,8 +4,9 @@
 //! whoever wrote it. Lengths and offsets are UTF-16 code units, as the platform
 //! counts them.
 
+use sayso_channel::fit::{Passage, as_file, fewer_texts, passages, symbol};
 use sayso_channel::text::{Unit, grouped, head_and_tail_in, shorten_in, split_in, utc};
-use sayso_channel::{Block, Card, Emphasis, Tone};
+use sayso_channel::{Block, Card, Emphasis};
 use teloxide::types::{
     InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, MessageEntityKind as Kind,
 };
@@ -69,7 +70,7 @@ pub(crate) fn whole_card(card: &Card) -> Option<Message> {
 /// The card on one message of at most `budget` units: of long texts the middle
 /// is left out and counted.
 pub(crate) fn cut_card(card: &Card, budget: usize) -> Message {
-    let card = &fewer_parts(card);
+    let card = &fewer_texts(card, PARTS);
     let mut share = EXACT_UNITS.min(budget);
     loop {
         let message = compose(card, Some(Room { share, budget }));
@@ -89,76 +90,25 @@ struct Room {
     budget: usize,
 }
 
-/// The card without the middle ones of many texts.
-fn fewer_parts(card: &Card) -> Card {
-    let is_text = |block: &Block| matches!(block, Block::Exact { .. } | Block::Quote { .. });
-    let count = card.blocks.iter().filter(|block| is_text(block)).count();
-    if count <= PARTS {
-        return card.clone();
-    }
-    let hidden = PARTS / 2..count - PARTS / 2;
-    let (mut blocks, mut number) = (Vec::new(), 0);
-    for block in &card.blocks {
-        if is_text(block) {
-            if number == hidden.start {
-                let text = format!("⟦… {} more fields …⟧", hidden.len());
-                blocks.push(Block::Exact { label: "…".to_owned(), text });
-            }
-            number += 1;
-            if hidden.contains(&(number - 1)) {
-                continue;
-            }
-        }
-        blocks.push(block.clone());
-    }
-    Card { blocks, ..card.clone() }
-}
-
 /// The texts of the card that are to be read in full.
 pub(crate) fn texts(card: &Card) -> Whole {
-    let mut parts: Vec<(String, String, Kind)> = Vec::new();
-    if Unit::Utf16.len(&card.title) > TITLE {
-        parts.push(("title".to_owned(), card.title.clone(), Kind::Blockquote));
-    }
-    for block in &card.blocks {
-        match block {
-            Block::Exact { label, text } => {
-                parts.push((label.clone(), text.clone(), Kind::Pre { language: None }));
-            }
-            Block::Quote { label, text } => {
-                parts.push((label.clone(), text.clone(), Kind::Blockquote));
-            }
-            Block::Items(items) => {
-                let lines = items.iter().enumerate();
-                let lines: Vec<String> =
-                    lines.map(|(i, item)| format!("{}. {item}", i + 1)).collect();
-                parts.push(("options".to_owned(), lines.join("\n"), Kind::Blockquote));
-            }
-            Block::Warning(_) | Block::Facts(_) => {}
-        }
-    }
-    let messages: Vec<Message> =
-        parts.iter().flat_map(|(label, text, kind)| pieces(label, text, kind)).collect();
+    let passages = passages(card, Unit::Utf16, TITLE);
+    let messages: Vec<Message> = passages.iter().flat_map(pieces).collect();
     if messages.len() <= PIECES {
-        return Whole::Messages(messages);
+        Whole::Messages(messages)
+    } else {
+        Whole::File(as_file(&passages))
     }
-    let parts = parts.iter().map(|(label, text, _)| format!("{label}:\n{text}\n"));
-    Whole::File(parts.collect::<Vec<_>>().join("\n"))
 }
 
 /// One text with its label, in as many messages as it takes.
-fn pieces(label: &str, text: &str, kind: &Kind) -> Vec<Message> {
-    if Unit::Utf16.len(label) > TITLE {
-        // A label of that length is a text itself.
-        let mut messages = pieces("field", label, kind);
-        messages.extend(pieces("value of that field", text, kind));
-        return messages;
-    }
-    let pieces = split_in(Unit::Utf16, text, BUDGET - TITLE - 40);
+fn pieces(passage: &Passage) -> Vec<Message> {
+    let kind = if passage.is_exact { Kind::Pre { language: None } } else { Kind::Blockquote };
+    let pieces = split_in(Unit::Utf16, &passage.text, BUDGET - TITLE - 40);
     let count = pieces.len();
     let message = |(index, piece): (usize, &String)| {
         let mut pen = Pen::default();
-        pen.styled(Kind::Bold, label);
+        pen.styled(Kind::Bold, &passage.label);
         if count > 1 {
             pen.plain(&format!(" ({} of {count})", index + 1));
         }
@@ -217,15 +167,6 @@ fn compose(card: &Card, room: Option<Room>) -> Message {
     let mut message = pen.message;
     message.keyboard = keyboard(card);
     message
-}
-
-fn symbol(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Open => "⏳",
-        Tone::Positive => "✅",
-        Tone::Negative => "❌",
-        Tone::Neutral => "⚪",
-    }
 }
 
 fn keyboard(card: &Card) -> Vec<Vec<InlineKeyboardButton>> {
@@ -325,7 +266,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use proptest::prelude::*;
-    use sayso_channel::{Action, Fact};
+    use sayso_channel::{Action, Fact, Tone};
 
     use super::*;
 
