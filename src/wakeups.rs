@@ -14,7 +14,7 @@ use crate::ids::{AgentId, RequestId};
 pub const MAX_WAITS: u64 = 20_000;
 
 /// How long changes are gathered before workers look at them.
-const TOGETHER: Duration = Duration::from_millis(2);
+const TOGETHER: Duration = Duration::from_millis(5);
 
 /// Where hints are given and taken.
 #[derive(Clone, Default)]

@@ -51,7 +51,7 @@ pub(super) enum Guardian {
         user: String,
         /// The workspace or organisation of a Slack account.
         #[arg(long, value_name = "ID", default_value = "")]
-        team: String,
+        team: Option<String>,
         /// The private conversation, if it is known.
         #[arg(long, value_name = "CHAT")]
         address: Option<String>,
@@ -87,6 +87,27 @@ pub(super) enum ConsoleCommand {
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
     },
+}
+
+/// What the id of an account belongs to, and where its person is reached.
+async fn place_of(
+    context: &Context,
+    channel: &str,
+    user: &str,
+    team: Option<String>,
+    address: Option<String>,
+) -> anyhow::Result<(String, Option<String>)> {
+    if channel != "slack" {
+        return Ok((team.unwrap_or_default(), address));
+    }
+    let realm = match team {
+        Some(team) => team,
+        None => wiring::slack_realm(&context.config).await.ok_or_else(|| {
+            anyhow::anyhow!("Slack can't be asked for the workspace; say it: --team ID")
+        })?,
+    };
+    let address = address.or_else(|| wiring::slack_address(&realm, user));
+    Ok((realm, address))
 }
 
 pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Result<ExitCode> {
@@ -138,7 +159,9 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
                 "telegram" if context.config.telegram.is_none() => {
                     anyhow::bail!("Telegram is not set up: telegram.token is missing");
                 }
-                "slack" => anyhow::bail!("this version has no Slack yet"),
+                "slack" if context.config.slack.is_none() => {
+                    anyhow::bail!("Slack is not set up: slack.bot_token is missing");
+                }
                 _ => {}
             }
             let code = pairing::random();
@@ -149,19 +172,25 @@ pub(super) async fn guardian(context: &Context, command: Guardian) -> anyhow::Re
                 "name": name, "channel": channel, "code": code,
                 "expires_at": expires_at.rfc3339(),
             });
-            let link = wiring::pairing_link(&context.config, &code).await;
+            let link = match channel.as_str() {
+                "telegram" => wiring::pairing_link(&context.config, &code).await,
+                _ => None,
+            };
             out.result(&value, || {
                 let until = expires_at.readable();
                 let link = link.map_or(String::new(), |link| format!("\nor opens {link}"));
+                // Slack takes what begins with a slash for a command.
+                let words =
+                    if channel == "slack" { code.clone() } else { format!("/start {code}") };
                 format!(
-                    "{code}\n{name} sends the bot \"/start {code}\" in a private chat before \
+                    "{code}\n{name} sends the bot \"{words}\" in a private chat before \
                      {until}{link}"
                 )
             });
         }
         Guardian::Bind { name, channel, user, team, address } => {
-            let bind =
-                BindGuardian { name: name.clone(), channel, realm: team, account: user, address };
+            let (realm, address) = place_of(context, &channel, &user, team, address).await?;
+            let bind = BindGuardian { name: name.clone(), channel, realm, account: user, address };
             let bound = store.write(bind).await??;
             let value = json!({ "name": name, "channel": bound.channel, "account": bound.account });
             out.result(&value, || format!("Bound {} {} to {name}.", bound.channel, bound.account));

@@ -57,6 +57,8 @@ pub struct Config {
     pub console: bool,
     /// The Telegram bot, if there is one.
     pub telegram: Option<Telegram>,
+    /// The Slack app, if there is one.
+    pub slack: Option<Slack>,
     /// What is allowed, and how long things wait.
     pub policy: Policy,
     /// Private networks that callbacks may reach.
@@ -105,7 +107,67 @@ impl Telegram {
     }
 }
 
+/// The settings of the Slack app; it holds secrets, so it is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Slack {
+    /// The bot's token.
+    pub bot_token: String,
+    /// The server that speaks the Web API.
+    pub api_url: url::Url,
+    /// How payloads come.
+    pub mode: SlackMode,
+}
+
+/// How payloads of Slack come.
+#[derive(Clone, PartialEq, Eq)]
+pub enum SlackMode {
+    /// By a connection that we open with the app's token.
+    Socket(String),
+    /// By calls that are signed with this secret.
+    Http(String),
+}
+
+impl Slack {
+    fn of(values: &Values) -> Result<Option<Self>, ConfigError> {
+        let mode = values.text("slack.mode")?.unwrap_or_else(|| "socket".to_owned());
+        let api_url = values.text("slack.api_url")?;
+        let api_url = api_url.as_deref().unwrap_or("https://slack.com/api");
+        let api_url = parse_http_url("slack.api_url", api_url)?;
+        let (app_token, secret) =
+            (values.text("slack.app_token")?, values.text("slack.signing_secret")?);
+        let missing = |needs: &str| ConfigError(needs.to_owned());
+        let bot_token = values.text("slack.bot_token")?;
+        if !matches!(mode.as_str(), "socket" | "http") {
+            return Err(bad("slack.mode", &mode, "socket or http"));
+        }
+        let Some(bot_token) = bot_token else {
+            return match app_token {
+                Some(_) => Err(missing("slack.app_token: slack.bot_token is missing")),
+                None => Ok(None),
+            };
+        };
+        let mode = if mode == "socket" {
+            SlackMode::Socket(app_token.ok_or_else(|| {
+                missing("slack.app_token: Socket Mode needs one; or set slack.mode to http")
+            })?)
+        } else {
+            let secret = secret.filter(|secret| !secret.trim().is_empty());
+            SlackMode::Http(
+                secret.ok_or_else(|| missing("slack.signing_secret: slack.mode http needs it"))?,
+            )
+        };
+        Ok(Some(Self { bot_token, api_url, mode }))
+    }
+}
+
 impl Config {
+    /// The platforms that are set up.
+    pub fn platforms(&self) -> Vec<&'static str> {
+        let slack = self.slack.as_ref().map(|_| "slack");
+        let telegram = self.telegram.as_ref().map(|_| "telegram");
+        slack.into_iter().chain(telegram).collect()
+    }
+
     /// Reads the settings.
     ///
     /// # Errors
@@ -172,6 +234,7 @@ impl Config {
         let telegram = Telegram::of(values, public_url.as_ref())?;
         Ok(Self {
             telegram,
+            slack: Slack::of(values)?,
             database: location(&url, &data_dir)?,
             data_dir,
             file: None,

@@ -50,7 +50,7 @@ pub(super) const SECRETS: &[&str] = &[
 const AGENT_KEYS: &[&str] = &["kind", "url", "secret", "secret_file", "triggers", "default"];
 
 /// Settings of parts that this version does not have yet.
-pub(super) const FUTURE: &[&str] = &["slack.bot_token", "slack.app_token", "model.base_url"];
+pub(super) const FUTURE: &[&str] = &["model.base_url"];
 
 pub(super) fn check_agents(agents: toml::Table) -> Result<(), ConfigError> {
     for (name, entry) in agents {

@@ -80,7 +80,7 @@ async fn make_so(
     let found = store::requests::find(&mut bench.store.read().await?, delivery.request).await?;
     let Some(request) = found else { return Ok(()) };
     let now = bench.store.clock().now();
-    let (mut trouble, mut left_behind) = (None, None);
+    let (mut trouble, mut left_behind, mut moved) = (None, None, None);
     let attempt = if delivery.message.is_none() && request.status.is_final() {
         // Nothing stands there and nothing is to be decided: nothing to show.
         Attempt {
@@ -103,7 +103,11 @@ async fn make_so(
         let is_whole = result.is_ok().then_some(drawn.is_whole);
         match &result {
             Err(SendError::Unreachable { reason }) => trouble = Some(reason.clone()),
-            Ok(receipt) => left_behind.clone_from(&receipt.left_behind),
+            Ok(receipt) => {
+                left_behind.clone_from(&receipt.left_behind);
+                let stands = &receipt.message.address.0;
+                moved = (*stands != delivery.address).then(|| stands.clone());
+            }
             Err(_) => {}
         }
         Attempt { is_whole, ..outcome(&delivery, &request, result, now) }
@@ -113,7 +117,8 @@ async fn make_so(
         bench.metrics.delivered(now.since(request.created_at).as_secs_f64());
     }
     let speaks = channel.capacity().speaks;
-    let record = Record { attempt, delivery, request, is_first, trouble, left_behind, speaks };
+    let record =
+        Record { attempt, delivery, request, is_first, trouble, left_behind, moved, speaks };
     bench.store.write(record).await
 }
 
@@ -276,6 +281,8 @@ struct Record {
     /// A message that still stands with buttons and is to be closed with the
     /// others.
     left_behind: Option<String>,
+    /// Where the conversation really is, if that is not where it was looked for.
+    moved: Option<String>,
     /// Whether the channel takes loose words.
     speaks: bool,
 }
@@ -285,6 +292,10 @@ impl Record {
     async fn follow_through(&self, tx: &mut Tx) -> Result<(), StoreError> {
         if let Some(why) = &self.trouble {
             store::people::set_trouble(tx, self.delivery.binding, why).await?;
+        }
+        if let Some(to) = &self.moved {
+            let Delivery { channel, address, .. } = &self.delivery;
+            store::people::move_address(tx, channel, address, to).await?;
         }
         if let Some(message) = &self.left_behind {
             let version = self.request.version;

@@ -56,16 +56,16 @@ impl Write for Claim {
     }
 }
 
-async fn claim(bench: &Bench, kind: &'static str, limit: i64) -> Result<Vec<Job>, StoreError> {
-    if limit == 0 || !store::jobs::is_any_due(&mut bench.store.read().await?, kind).await? {
-        return Ok(Vec::new());
-    }
-    bench.store.write(Claim(kind, limit)).await
-}
-
 async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<usize, StoreError> {
-    let broadcasts = claim(bench, BROADCAST, BATCH).await?;
-    let ends = claim(bench, TELL_PLACE, BATCH).await?;
+    let due = store::jobs::kinds_due(&mut bench.store.read().await?).await?;
+    let claim = async |kind: &'static str, limit: i64| {
+        if limit == 0 || !due.iter().any(|due| due == kind) {
+            return Ok(Vec::new());
+        }
+        bench.store.write(Claim(kind, limit)).await
+    };
+    let broadcasts = claim(BROADCAST, BATCH).await?;
+    let ends = claim(TELL_PLACE, BATCH).await?;
     let mut count = broadcasts.len() + ends.len();
     for job in broadcasts {
         let id = job.id;
@@ -83,7 +83,7 @@ async fn turn(bench: &Bench, notifier: &Notifier, outlets: &[Outlet]) -> Result<
     }
     // No more calls are claimed than can be made: what waits here would be
     // claimed again by somebody else.
-    let calls = claim(bench, NOTIFY_AGENT, notifier.free()).await?;
+    let calls = claim(NOTIFY_AGENT, notifier.free()).await?;
     count += calls.len();
     for job in calls {
         notifier.start(bench.clone(), job);

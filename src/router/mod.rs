@@ -251,7 +251,8 @@ pub async fn route(
     if !is_private && !address.is_empty() && inbound.event != Event::Ignored {
         store::places::see(tx, channel, address).await?;
     }
-    if is_private && binding.address.is_none() {
+    // Where somebody talks to us alone is where they are reached.
+    if is_private && binding.address.as_deref() != Some(address) && !address.is_empty() {
         store::people::set_address(tx, binding.id, address).await?;
     }
     // A page says itself when somebody looks at it.

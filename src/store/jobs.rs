@@ -184,24 +184,22 @@ pub async fn backlog(tx: &mut Tx) -> Result<(i64, i64), StoreError> {
     Ok((row.0, row.1.map_or(0, |at| (now - at).max(0))))
 }
 
-/// Whether any job of a kind is due.
+/// The kinds of which some job is due.
 ///
 /// # Errors
 ///
 /// See [`StoreError`].
-pub async fn is_any_due(tx: &mut Tx, kind: &str) -> Result<bool, StoreError> {
+pub async fn kinds_due(tx: &mut Tx) -> Result<Vec<String>, StoreError> {
     let now = tx.now().micros();
-    let due: Option<i64> = sqlx::query_scalar(
-        "SELECT 1
+    Ok(sqlx::query_scalar(
+        "SELECT DISTINCT kind
            FROM jobs
-          WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1 AND kind = $2
-          LIMIT 1",
+          WHERE state = 'ready' AND next_at <= $1 AND lease_until <= $1
+            AND kind IN ('broadcast', 'notify_agent', 'tell_place')",
     )
     .bind(now)
-    .bind(kind.to_owned())
-    .fetch_optional(tx.conn())
-    .await?;
-    Ok(due.is_some())
+    .fetch_all(tx.conn())
+    .await?)
 }
 
 /// Frees the jobs that a worker was at when its process died; only for whoever

@@ -14,7 +14,7 @@ pub(super) fn open(parts: &Parts<'_>) -> Option<Outlet> {
         wakeups: parts.wakeups.clone(),
         lifecycle: parts.lifecycle.clone(),
         channel: sayso_console::NAME,
-        platforms: parts.config.telegram.iter().map(|_| "telegram").collect(),
+        platforms: parts.config.platforms(),
         exact_units: sayso_console::EXACT_UNITS,
     };
     let public_url = parts.config.public_url.as_ref();

@@ -4,6 +4,8 @@
 #[cfg(feature = "console")]
 mod console;
 mod outlets;
+#[cfg(feature = "slack")]
+mod slack;
 #[cfg(feature = "telegram")]
 mod telegram;
 
@@ -30,7 +32,9 @@ use crate::store::{Location, Store, logins};
 use crate::telemetry::Metrics;
 use crate::wakeups::Wakeups;
 use crate::wiring::outlets::Parts;
-pub use crate::wiring::outlets::{pairing_link, probe, read_console, typed_in_console};
+pub use crate::wiring::outlets::{
+    pairing_link, probe, read_console, slack_address, slack_realm, typed_in_console,
+};
 
 /// The status with which the process ends when the database file failed.
 const EX_IOERR: u8 = 74;

@@ -11,6 +11,8 @@ use crate::store::Store;
 use crate::wakeups::Wakeups;
 #[cfg(feature = "console")]
 use crate::wiring::console;
+#[cfg(feature = "slack")]
+use crate::wiring::slack;
 #[cfg(feature = "telegram")]
 use crate::wiring::telegram;
 
@@ -46,17 +48,19 @@ pub(super) struct Outlets {
 ///
 /// In words for the operator.
 #[cfg_attr(
-    not(feature = "telegram"),
+    not(any(feature = "slack", feature = "telegram")),
     expect(clippy::unnecessary_wraps, reason = "what can fail is not built in")
 )]
 #[cfg_attr(
-    not(any(feature = "console", feature = "telegram")),
+    not(any(feature = "console", feature = "slack", feature = "telegram")),
     expect(unused_variables, reason = "no channel is built in")
 )]
 pub(super) fn open(parts: &Parts<'_>) -> anyhow::Result<Outlets> {
     let opened: Vec<Option<Outlet>> = Vec::from([
         #[cfg(feature = "console")]
         console::open(parts),
+        #[cfg(feature = "slack")]
+        slack::open(parts)?,
         #[cfg(feature = "telegram")]
         telegram::open(parts)?,
     ]);
@@ -74,6 +78,10 @@ pub(super) fn open(parts: &Parts<'_>) -> anyhow::Result<Outlets> {
 /// Asks each platform in the settings whether everything is in place.
 pub async fn probe(config: &Config) -> Vec<(&'static str, Health)> {
     let probes: Vec<Option<(&'static str, Health)>> = Vec::from([
+        #[cfg(feature = "slack")]
+        slack::probe(config).await,
+        #[cfg(not(feature = "slack"))]
+        std::future::ready(config.slack.as_ref().map(|_| missing("slack"))).await,
         #[cfg(feature = "telegram")]
         telegram::probe(config).await,
         #[cfg(not(feature = "telegram"))]
@@ -94,8 +102,30 @@ pub async fn pairing_link(config: &Config, code: &str) -> Option<String> {
     }
 }
 
+/// What the ids of people on Slack belong to, unless the operator says; nothing
+/// when the platform can't be asked.
+pub async fn slack_realm(config: &Config) -> Option<String> {
+    #[cfg(feature = "slack")]
+    return slack::realm(config).await;
+    #[cfg(not(feature = "slack"))]
+    std::future::ready(config.slack.as_ref().and(None)).await
+}
+
+/// The address at which somebody on Slack is reached who is only known by their
+/// id; nothing in a build without Slack.
+#[cfg_attr(feature = "slack", expect(clippy::unnecessary_wraps, reason = "a build may lack it"))]
+pub fn slack_address(realm: &str, user: &str) -> Option<String> {
+    #[cfg(feature = "slack")]
+    return Some(slack::address_of(realm, user));
+    #[cfg(not(feature = "slack"))]
+    {
+        let _ = (realm, user);
+        None
+    }
+}
+
 /// A platform that is in the settings and not in this build.
-#[cfg(not(feature = "telegram"))]
+#[cfg(not(all(feature = "slack", feature = "telegram")))]
 fn missing(name: &'static str) -> (&'static str, Health) {
     (name, Health { is_up: false, detail: format!("this build has no {name}") })
 }

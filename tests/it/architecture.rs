@@ -130,7 +130,7 @@ fn only_the_wiring_knows_an_adapter() {
     let wiring = src.join("wiring");
     for path in all.iter().filter(|path| !path.starts_with(&wiring)) {
         let text = std::fs::read_to_string(path).unwrap();
-        for adapter in ["sayso_console::", "sayso_telegram::"] {
+        for adapter in ["sayso_console::", "sayso_slack::", "sayso_telegram::"] {
             assert!(!text.contains(adapter), "{}", path.display());
         }
     }

@@ -22,6 +22,7 @@ mod foreign;
 mod operations;
 mod reading;
 mod router;
+mod slack;
 mod store;
 mod support;
 mod telegram;

@@ -171,7 +171,9 @@ impl Api {
         let url: Url = address.parse().map_err(|_| refuse())?;
         let is_slacks = url.scheme() == "https"
             && url.host_str().is_some_and(|host| {
-                host == "slack.com" || host.ends_with(".slack.com") || host.ends_with(".slack-edge.com")
+                host == "slack.com"
+                    || host.ends_with(".slack.com")
+                    || host.ends_with(".slack-edge.com")
             });
         let is_ours = url.origin() == self.base.origin();
         if is_slacks || is_ours { Ok(url) } else { Err(refuse()) }
@@ -222,11 +224,11 @@ fn refused(value: &Value, patience: Option<Duration>) -> Fault {
     }
     let mut words = word.to_owned();
     if let Some(needed) = value.get("needed").and_then(Value::as_str) {
-        words.push_str(&format!(" (needed: {needed})"));
+        words = format!("{words} (needed: {needed})");
     }
     let messages = value.pointer("/response_metadata/messages").and_then(Value::as_array);
     if let Some(first) = messages.and_then(|all| all.first()).and_then(Value::as_str) {
-        words.push_str(&format!(": {}", sayso_channel::text::shorten(first, 200)));
+        words = format!("{words}: {}", sayso_channel::text::shorten(first, 200));
     }
     Fault::Refused { refusal: Refusal::of(word), words }
 }

@@ -95,9 +95,10 @@ fn dedup_key(route: Route, payload: &Value) -> String {
     let part = |path: &str| text(payload, path).unwrap_or("-");
     match route {
         Route::EventsApi => match (part("/event/type"), text(payload, "/event/subtype")) {
-            ("message" | "app_mention", None | Some("file_share" | "thread_broadcast" | "me_message"))
-                if text(payload, "/event/ts").is_some() =>
-            {
+            (
+                "message" | "app_mention",
+                None | Some("file_share" | "thread_broadcast" | "me_message"),
+            ) if text(payload, "/event/ts").is_some() => {
                 format!("post:{}:{}", part("/event/channel"), part("/event/ts"))
             }
             ("message", Some(subtype)) if text(payload, "/event/event_ts").is_some() => {
@@ -157,7 +158,8 @@ fn slimmed(route: Route, payload: &Value) -> Value {
             object.retain(|name, _| !names.contains(&name.as_str()));
         }
     };
-    let heavy = &["blocks", "attachments", "files", "metadata", "root", "previous_message", "message"];
+    let heavy =
+        &["blocks", "attachments", "files", "metadata", "root", "previous_message", "message"];
     match route {
         Route::EventsApi => drop(&mut slim, "/event", heavy),
         Route::Interactive => {

@@ -141,9 +141,10 @@ fn said(me: &Me, privacy: Privacy, payload: &Value, event: &Value) -> Inbound {
     let is_ours = text(words, "/parent_user_id").is_none_or(|user| user == me.user);
     let reply_to = thread.filter(|_| is_ours).map(str::to_owned);
     let place = Place { address: me.address(channel, within), privacy };
-    let event = match said.is_empty() {
-        true => Event::Ignored,
-        false => Event::Text { text: said, reply_to, is_secondhand },
+    let event = if said.is_empty() {
+        Event::Ignored
+    } else {
+        Event::Text { text: said, reply_to, is_secondhand }
     };
     Inbound { actor, place, event }
 }
@@ -158,11 +159,7 @@ fn changed(event: &Value) -> Option<&Value> {
 
 fn reacted(me: &Me, privacy: Privacy, payload: &Value, event: &Value) -> Inbound {
     let actor = account(me, text(event, "/user"), home(payload, event));
-    let found = (
-        text(event, "/item/channel"),
-        text(event, "/item/ts"),
-        text(event, "/reaction"),
-    );
+    let found = (text(event, "/item/channel"), text(event, "/item/ts"), text(event, "/reaction"));
     let (Some(channel), Some(message), Some(emoji)) = found else { return ignored() };
     let place = Place { address: me.address(channel, None), privacy };
     let event = Event::Reaction { emoji: emoji.to_owned(), message: message.to_owned() };
@@ -249,9 +246,7 @@ fn command(me: &Me, privacy: Privacy, payload: &Value) -> Inbound {
     let place = Place { address: me.address(channel, None), privacy };
     // What is typed after a command comes as it is.
     let event = match text(payload, "/text").map(str::trim).filter(|words| !words.is_empty()) {
-        Some(words) => {
-            Event::Text { text: words.to_owned(), reply_to: None, is_secondhand: false }
-        }
+        Some(words) => Event::Text { text: words.to_owned(), reply_to: None, is_secondhand: false },
         None => Event::Ignored,
     };
     Inbound { actor, place, event }

@@ -59,15 +59,16 @@ fn tag_words(tag: &str) -> String {
         Some((target, label)) => (target, Some(label)),
         None => (tag, None),
     };
-    match target.chars().next() {
-        Some('@') => format!("@{}", label.unwrap_or(&target[1..])),
-        Some('#') => format!("#{}", label.unwrap_or(&target[1..])),
-        Some('!') => match target[1..].split_once('^') {
-            // A date, a group: the words that Slack shows to those who can't.
-            Some((_, _)) => label.unwrap_or_default().to_owned(),
-            None => format!("@{}", &target[1..]),
-        },
-        _ => label.unwrap_or(target).to_owned(),
+    for mark in ['@', '#'] {
+        if let Some(id) = target.strip_prefix(mark) {
+            return format!("{mark}{}", label.unwrap_or(id));
+        }
+    }
+    match target.strip_prefix('!') {
+        // A date, a group: the words that Slack shows to those who can't.
+        Some(special) if special.contains('^') => label.unwrap_or_default().to_owned(),
+        Some(special) => format!("@{special}"),
+        None => label.unwrap_or(target).to_owned(),
     }
 }
 

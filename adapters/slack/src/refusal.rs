@@ -99,7 +99,9 @@ const TABLE: &[(Refusal, &[&str])] = &[
 impl Refusal {
     /// What the server's word means.
     pub(crate) fn of(word: &str) -> Self {
-        if word.starts_with("restricted_action") || matches!(word, "access_denied" | "ekm_access_denied") {
+        if word.starts_with("restricted_action")
+            || matches!(word, "access_denied" | "ekm_access_denied")
+        {
             return Self::Forbidden;
         }
         let known = TABLE.iter().find(|(_, words)| words.contains(&word));

@@ -95,14 +95,15 @@ pub(crate) fn cut_card(card: &Card, budget: usize) -> Message {
     }
 }
 
-/// The card in words alone, whole if there is room for it: for a platform that
-/// takes no form of blocks.
-pub(crate) fn words_of(card: &Card, limit: usize) -> Message {
-    let whole = all_words(card);
-    let text = escape(&whole);
-    if Unit::Utf16.len(&text) <= limit {
-        return Message { text, blocks: Vec::new() };
-    }
+/// The card in words alone, if all of it fits: for a platform that takes no form
+/// of blocks.
+pub(crate) fn whole_words(card: &Card, limit: usize) -> Option<Message> {
+    let text = escape(&all_words(card));
+    (Unit::Utf16.len(&text) <= limit).then_some(Message { text, blocks: Vec::new() })
+}
+
+/// The card in words alone, of long texts without their middle.
+pub(crate) fn cut_words(card: &Card, limit: usize) -> Message {
     let mut room = limit;
     loop {
         room /= 2;
@@ -137,7 +138,8 @@ fn all_words(card: &Card) -> String {
                 lines.push(format!("{label}:\n{text}"));
             }
             Block::Items(items) => {
-                lines.extend(items.iter().enumerate().map(|(i, item)| format!("{}. {item}", i + 1)));
+                lines
+                    .extend(items.iter().enumerate().map(|(i, item)| format!("{}. {item}", i + 1)));
             }
             Block::Warning(text) => lines.push(format!("⚠️ {text}")),
             Block::Facts(_) => lines.push(facts(card)),
@@ -154,7 +156,11 @@ fn all_words(card: &Card) -> String {
 pub(crate) fn texts(card: &Card) -> Whole {
     let passages = passages(card, Unit::Utf16, TITLE);
     let messages: Vec<Message> = passages.iter().flat_map(pieces).collect();
-    if messages.len() <= PIECES { Whole::Messages(messages) } else { Whole::File(as_file(&passages)) }
+    if messages.len() <= PIECES {
+        Whole::Messages(messages)
+    } else {
+        Whole::File(as_file(&passages))
+    }
 }
 
 /// One text with its label, in as many messages as it takes.
@@ -176,9 +182,8 @@ fn pieces(passage: &Passage) -> Vec<Message> {
 /// The message, and the units on it.
 fn compose(card: &Card, is_whole: bool) -> (Message, usize) {
     // A card that is shown whole is shown whole.
-    let clip = |text: &str, limit: usize| match is_whole {
-        true => text.to_owned(),
-        false => shorten_in(Unit::Utf16, text, limit),
+    let clip = |text: &str, limit: usize| {
+        if is_whole { text.to_owned() } else { shorten_in(Unit::Utf16, text, limit) }
     };
     let title = clip(&card.title, TITLE);
     let mut blocks = Vec::new();
@@ -245,7 +250,7 @@ fn notification(card: &Card) -> String {
     let status = shorten_in(Unit::Utf16, &card.status, 120);
     let mut text = format!("{} {title} · {status} · Code {}", symbol(card.tone), card.reference);
     if !card.fallback.is_empty() {
-        text.push_str(&format!(" · {}", shorten_in(Unit::Utf16, &card.fallback, 200)));
+        text = format!("{text} · {}", shorten_in(Unit::Utf16, &card.fallback, 200));
     }
     // Escaped it is at most five times as long, which an edit takes as well.
     escape(&text)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use sayso::admin::{AddAgent, AddGuardian};
 use sayso::config::{Config, Sources};
-use sayso::store::{Location, Store};
+use sayso::store::places::Place;
+use sayso::store::{self, Location, Store};
 use sayso::wiring;
 use serde_json::Value;
 
@@ -111,6 +112,22 @@ impl Gateway {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), read).await.expect("it becomes true in time")
+    }
+
+    /// Waits until the gateway knows this of a place.
+    pub(crate) async fn knows(&self, address: &str, holds: impl Fn(&Place) -> bool) {
+        let known = async {
+            loop {
+                let mut tx = self.store().read().await.unwrap();
+                let places = store::places::list(&mut tx).await.unwrap();
+                if places.iter().any(|place| place.address == address && holds(place)) {
+                    return;
+                }
+                drop(tx);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), known).await.expect("it is known in time");
     }
 
     /// Logs a guardian in to the console; the cookie.

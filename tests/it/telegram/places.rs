@@ -1,7 +1,5 @@
 //! Groups and topics: what is heard and said where others read along.
 
-use std::time::Duration;
-
 use rstest::rstest;
 use sayso::ids::BindingId;
 use sayso::store;
@@ -27,22 +25,6 @@ impl World {
         let said = self.api.chat(chat).into_iter().filter(|shown| shown.from == 700);
         said.map(|shown| shown.text).collect()
     }
-
-    /// Waits until the gateway knows this of a place.
-    async fn knows(&self, address: &str, holds: impl Fn(&store::places::Place) -> bool) {
-        let known = async {
-            loop {
-                let mut tx = self.gateway.store().read().await.unwrap();
-                let places = store::places::list(&mut tx).await.unwrap();
-                if places.iter().any(|place| place.address == address && holds(place)) {
-                    return;
-                }
-                drop(tx);
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), known).await.expect("it is known in time");
-    }
 }
 
 #[rstest]
@@ -52,7 +34,7 @@ async fn the_group_a_request_came_from_hears_that_it_waits_how_it_ended_and_noth
 ) {
     let Some(world) = World::new(database).await else { return };
     world.api.says_in(ADA, GROUP, "morning all", None);
-    world.knows("-100777", |_| true).await;
+    world.gateway.knows("-100777", |_| true).await;
     let session = format!("telegram:{GROUP}");
     let tapped = world.park_in(&session, "cat customers.csv").await;
     let waits = format!("Waiting for owner, code {}.", tapped.code);
@@ -108,9 +90,9 @@ async fn what_does_not_work_in_a_group_is_known_and_forgotten_when_it_does(
             limits.starts_with("reactions don't arrive there") && limits.contains("administrator")
         })
     };
-    world.knows("-100777", has_limits).await;
+    world.gateway.knows("-100777", has_limits).await;
     world.api.promotes(ADA, GROUP);
-    world.knows("-100777", |place| place.limits.is_none()).await;
+    world.gateway.knows("-100777", |place| place.limits.is_none()).await;
     world.api.refuses(GROUP, Some((403, "Forbidden: bot was kicked from the supergroup chat")));
     world.api.happens(
         "my_chat_member",
@@ -121,7 +103,7 @@ async fn what_does_not_work_in_a_group_is_known_and_forgotten_when_it_does(
             "new_chat_member": { "status": "kicked" },
         }),
     );
-    world.knows("-100777", |place| place.closed.is_some()).await;
+    world.gateway.knows("-100777", |place| place.closed.is_some()).await;
     let parked = world.park_in(&format!("telegram:{GROUP}"), "one").await;
     world.card(ADA, &parked).await;
     world.settled().await;
@@ -142,7 +124,7 @@ async fn a_topic_is_a_place_of_its_own(
     });
     world.api.opens_topic(GROUP, 12);
     world.api.happens("message", message);
-    world.knows("-100777:12", |_| true).await;
+    world.gateway.knows("-100777:12", |_| true).await;
     let parked = world.park_in(&format!("telegram:{GROUP}:12"), "one").await;
     let waits = |api: &BotApi| {
         let mut all = api.chat(GROUP).into_iter();
