@@ -272,7 +272,7 @@ fn check_account(channel: &str, account: &str) -> Result<(), AdminError> {
         }
         "slack" => {
             let is_id = account.starts_with(['U', 'W'])
-                && account.len() > 1
+                && account.len() > 3
                 && account.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
             let wanted = "a Slack account is an id like U024BE7LH, not a name";
             if is_id { Ok(()) } else { Err(AdminError::Account(wanted)) }

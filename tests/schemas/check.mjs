@@ -10,7 +10,7 @@ import Ajv from "ajv";
 
 const methods = [
   "sendMessage", "editMessageText", "sendDocument", "answerCallbackQuery",
-  "getUpdates", "setWebhook", "deleteWebhook",
+  "getUpdates", "setWebhook", "deleteWebhook", "getChatMember",
 ];
 const types = new URL("./node_modules/@grammyjs/types/", import.meta.url).pathname;
 
@@ -46,6 +46,7 @@ function schemas() {
     "export type Out_editMessageText = All.Message;",
     "export type Out_sendDocument = All.Message;",
     "export type Out_getWebhookInfo = All.WebhookInfo;",
+    "export type Out_getChatMember = All.ChatMember;",
   ].join("\n"));
   try {
     const config = { path: file, type: "*", skipTypeCheck: true, additionalProperties: false };

@@ -1,5 +1,6 @@
 //! Windows in which somebody types words: why not, or an answer of their own.
 
+use sayso_channel::text::{Unit, shorten_in};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slack_morphism::prelude::{
@@ -14,7 +15,7 @@ use crate::render::words_only;
 const TITLE: usize = 24;
 /// Characters that fit into the field for words.
 const WORDS: u64 = 2_000;
-/// Characters of a block's id.
+/// UTF-16 code units of a block's id.
 const BLOCK_ID: usize = 255;
 /// What the button is called that asks for words of one's own.
 pub(crate) const REPLY: &str = "reply";
@@ -43,9 +44,12 @@ impl Asked {
 pub(crate) fn row_id(asking: &[(&str, &str)]) -> String {
     let mut id = "row".to_owned();
     for (button, words) in asking {
+        let words = words.replace(char::is_control, " ");
         let more = format!("\n{}\t{words}", ending(button));
-        if id.chars().count() + more.chars().count() <= BLOCK_ID {
-            id.push_str(&more);
+        let room = BLOCK_ID.saturating_sub(Unit::Utf16.len(&id));
+        // What is left must name the button at least.
+        if room >= ending(button).len() + 4 {
+            id.push_str(&shorten_in(Unit::Utf16, &more, room));
         }
     }
     id
@@ -101,7 +105,10 @@ mod tests {
 
     #[test]
     fn a_rows_id_is_never_too_long() {
-        let long = "w".repeat(300);
-        assert!(row_id(&[("a:b", &long), ("a:c", "Why?")]).chars().count() <= BLOCK_ID);
+        let long = "🎉".repeat(300);
+        let id = row_id(&[("a:b", &long), ("a:c", "Why?")]);
+        assert!(Unit::Utf16.len(&id) <= BLOCK_ID);
+        let click = json!({ "actions": [{ "action_id": "a:b", "block_id": id }] });
+        assert!(asks_for(&click).unwrap().starts_with("🎉🎉"), "cut, but it still asks");
     }
 }

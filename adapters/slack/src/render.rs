@@ -383,3 +383,240 @@ impl Pen {
         SlackRichTextBlock::new(self.elements).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use proptest::prelude::*;
+    use sayso_channel::{Fact, Tone};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn action(token: &str, label: &str, emphasis: Emphasis) -> Action {
+        let (token, label) = (token.parse().unwrap(), label.to_owned());
+        Action { token, label, emphasis, asks_for: None, item: None }
+    }
+
+    fn card(blocks: Vec<Block>) -> Card {
+        let why = Action {
+            asks_for: Some("Why not?".to_owned()),
+            ..action("apr:x:reject_reason", "Deny with reason", Emphasis::Secondary)
+        };
+        Card {
+            title: "Run shell?".to_owned(),
+            status: "Waiting for your decision".to_owned(),
+            tone: Tone::Open,
+            blocks,
+            actions: vec![
+                action("apr:x:approve_once", "Approve once", Emphasis::Primary),
+                action("apr:x:reject", "Deny", Emphasis::Destructive),
+                why,
+            ],
+            invites_reply: None,
+            expires_at: Some(UNIX_EPOCH + Duration::from_hours(490_147)),
+            reference: "A1B2C3".to_owned(),
+            fallback: "Reply \"A1B2C3 approve\" or \"A1B2C3 deny\".".to_owned(),
+        }
+    }
+
+    fn exact(text: &str) -> Block {
+        Block::Exact { label: "command".to_owned(), text: text.to_owned() }
+    }
+
+    fn json(message: &Message) -> Value {
+        serde_json::to_value(&message.blocks).unwrap()
+    }
+
+    /// Every text of the blocks, and every one that is shown in a fixed-width font.
+    fn strings(value: &Value, in_pre: bool, all: &mut Vec<String>, pre: &mut Vec<String>) {
+        let in_pre = in_pre || value["type"] == "rich_text_preformatted";
+        match value {
+            Value::String(text) => all.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| strings(item, in_pre, all, pre)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if name == "text"
+                        && let Value::String(text) = member
+                    {
+                        all.push(text.clone());
+                        if in_pre {
+                            pre.push(text.clone());
+                        }
+                    } else if !matches!(member, Value::String(_)) {
+                        strings(member, in_pre, all, pre);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn units(text: &str) -> usize {
+        text.encode_utf16().count()
+    }
+
+    /// What the platform refuses, by its documentation.
+    fn check(message: &Message) {
+        assert!(units(&message.text) <= TEXT, "{}", units(&message.text));
+        assert!(!message.text.contains(['<', '>']) && !message.text.trim().is_empty());
+        let blocks = json(message);
+        let blocks = blocks.as_array().unwrap();
+        assert!(blocks.len() <= 50);
+        let (mut all, mut pre) = (Vec::new(), Vec::new());
+        strings(&Value::Array(blocks.clone()), false, &mut all, &mut pre);
+        let total: usize = all.iter().map(|text| units(text)).sum();
+        assert!(total <= 13_000, "{total}");
+        let mut ids = Vec::new();
+        for block in blocks {
+            match block["type"].as_str().unwrap() {
+                "header" => {
+                    let title = block["text"]["text"].as_str().unwrap();
+                    assert!((1..=150).contains(&units(title)));
+                }
+                "context" => {
+                    for element in block["elements"].as_array().unwrap() {
+                        assert!((1..=2_000).contains(&units(element["text"].as_str().unwrap())));
+                    }
+                }
+                "actions" => {
+                    assert!(units(block["block_id"].as_str().unwrap()) <= 255);
+                    let elements = block["elements"].as_array().unwrap();
+                    assert!((1..=25).contains(&elements.len()));
+                    for element in elements {
+                        let id = element["action_id"].as_str().unwrap();
+                        assert!(id.len() <= 255 && !ids.contains(&id.to_owned()));
+                        ids.push(id.to_owned());
+                        if element["type"] == "button" {
+                            assert!(
+                                (1..=75)
+                                    .contains(&units(element["text"]["text"].as_str().unwrap()))
+                            );
+                            assert!(element["value"].as_str().unwrap().len() <= 2_000);
+                            continue;
+                        }
+                        let options = element["options"].as_array().unwrap();
+                        assert!((1..=100).contains(&options.len()));
+                        for option in options {
+                            assert!(
+                                (1..=75).contains(&units(option["text"]["text"].as_str().unwrap()))
+                            );
+                            assert!(option["value"].as_str().unwrap().len() <= 150);
+                        }
+                    }
+                }
+                "rich_text" => {
+                    assert!(!block["elements"].as_array().unwrap().is_empty());
+                    let (mut texts, mut pre) = (Vec::new(), Vec::new());
+                    strings(block, false, &mut texts, &mut pre);
+                    assert!(texts.iter().all(|text| !text.is_empty()), "{block}");
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_exact_text_stands_as_it_is_and_nothing_in_it_is_markup() {
+        let text = "<!channel> <@U0BOB0002> <https://evil.example|Approve here> a < b && *c* `d`";
+        let message = whole_card(&card(vec![exact(text)])).unwrap();
+        check(&message);
+        let (mut all, mut pre) = (Vec::new(), Vec::new());
+        strings(&json(&message), false, &mut all, &mut pre);
+        assert_eq!(pre, [text]);
+        assert!(json(&message).to_string().find("mrkdwn").is_none());
+    }
+
+    #[test]
+    fn a_button_that_asks_for_words_says_so_in_its_row() {
+        let message = whole_card(&card(vec![exact("ls")])).unwrap();
+        let row = json(&message).as_array().unwrap().last().unwrap().clone();
+        assert_eq!(row["block_id"], "row\nreject_reason\tWhy not?");
+        let labels: Vec<&str> = row["elements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|button| button["text"]["text"].as_str().unwrap())
+            .collect();
+        assert_eq!(labels, ["Approve once", "Deny", "Deny with reason"]);
+        assert_eq!(row["elements"][0]["style"], "primary");
+        assert_eq!(row["elements"][1]["style"], "danger");
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_given_whole_in_messages_or_in_a_file() {
+        let text = "word ".repeat(4_000);
+        let long = card(vec![exact(&text)]);
+        assert!(whole_card(&long).is_none());
+        let Whole::Messages(messages) = texts(&long) else { panic!() };
+        let mut whole = String::new();
+        for message in &messages {
+            check(message);
+            let (mut all, mut pre) = (Vec::new(), Vec::new());
+            strings(&json(message), false, &mut all, &mut pre);
+            whole.push_str(&pre.concat());
+        }
+        assert_eq!(whole, text);
+        let Whole::File(file) = texts(&card(vec![exact(&text.repeat(4))])) else { panic!() };
+        assert!(file.contains(&text.repeat(4)));
+    }
+
+    fn any_block() -> impl Strategy<Value = Block> {
+        let text = || "[ -~äяé漢🎉\\n&<>]{0,200}";
+        let long = (text(), 1_usize..60).prop_map(|(text, times)| text.repeat(times));
+        prop_oneof![
+            ("\\PC{0,80}", long).prop_map(|(label, text)| Block::Exact { label, text }),
+            ("\\PC{0,40}", text()).prop_map(|(label, text)| Block::Quote { label, text }),
+            proptest::collection::vec("\\PC{0,300}", 1..30).prop_map(Block::Items),
+            "\\PC{0,300}".prop_map(Block::Warning),
+            proptest::collection::vec(("\\PC{0,20}", "\\PC{0,200}"), 0..8).prop_map(|facts| {
+                let fact = |(label, value)| Fact { label, value };
+                Block::Facts(facts.into_iter().map(fact).collect())
+            }),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn no_message_is_outside_the_limits(
+            title in "\\PC{1,400}", status in "\\PC{1,900}", choices in 0_usize..120,
+            label in "\\PC{0,200}", blocks in proptest::collection::vec(any_block(), 0..60),
+            invites in any::<bool>(),
+        ) {
+            let mut wild = card(blocks);
+            (wild.title, wild.status) = (title, status);
+            wild.invites_reply = invites.then(|| label.clone());
+            for index in 0..choices {
+                let token = format!("apr:x:answer_{index}");
+                let chosen = action(&token, &label, Emphasis::Secondary);
+                wild.actions.push(Action { item: Some(index), ..chosen });
+            }
+            if let Some(whole) = whole_card(&wild) {
+                check(&whole);
+            }
+            for budget in [BUDGET, BUDGET / 4] {
+                check(&cut_card(&wild, budget));
+            }
+            for limit in [EDITED_WORDS, POSTED_WORDS] {
+                prop_assert!(units(&cut_words(&wild, limit).text) <= limit);
+                if let Some(whole) = whole_words(&wild, limit) {
+                    prop_assert!(units(&whole.text) <= limit && !whole.text.contains(['<', '>']));
+                }
+            }
+        }
+
+        #[test]
+        fn what_fits_by_the_promised_capacity_is_shown_whole(text in "[ -~äя漢🎉&<>]{1,200}", times in 1_usize..80) {
+            let long = text.repeat(times);
+            prop_assume!(units(&long) <= EXACT_UNITS - 20 && !long.ends_with('\n'));
+            let message = whole_card(&card(vec![exact(&long)]));
+            prop_assert!(message.is_some());
+            let (mut all, mut pre) = (Vec::new(), Vec::new());
+            strings(&json(&message.unwrap()), false, &mut all, &mut pre);
+            prop_assert_eq!(pre.concat(), long);
+        }
+    }
+}

@@ -91,6 +91,18 @@ impl World {
         self.slack.until(|slack| card_of(slack, who, &parked.code)).await
     }
 
+    /// Waits until the gateway knows that the card stands there: before that, words
+    /// alone can't mean it.
+    async fn stands(&self, parked: &Parked) {
+        let is_sent = |delivery: &Value| {
+            delivery["channel"] == "slack"
+                && (delivery["state"] == "sent" || delivery["state"] == "seen")
+        };
+        let stands =
+            |request: &Value| request["deliveries"].as_array().unwrap().iter().any(is_sent);
+        self.gateway.until(&parked.id, stands).await;
+    }
+
     /// Waits until the request has ended, and until its card says so.
     async fn closed(&self, who: &str, parked: &Parked) -> String {
         self.gateway.until(&parked.id, |r| r["status"] != "pending").await;
@@ -210,6 +222,7 @@ async fn codes_words_reactions_and_threads_decide_in_the_direct_messages(
 
     let bare = world.park("two").await;
     world.card(ADA, &bare).await;
+    world.stands(&bare).await;
     world.slack.says(ADA, "no");
     assert!(world.closed(ADA, &bare).await.contains("Denied by owner"));
 
@@ -217,6 +230,8 @@ async fn codes_words_reactions_and_threads_decide_in_the_direct_messages(
     let other = world.park("four").await;
     let card = world.card(ADA, &quoted).await;
     let second = world.card(ADA, &other).await;
+    world.stands(&quoted).await;
+    world.stands(&other).await;
     world.slack.says_in(ADA, &dm, "go ahead", Some(&card.ts));
     assert!(world.closed(ADA, &quoted).await.contains("Approved by owner"));
     assert_eq!(world.status(&other).await, "pending");
@@ -227,6 +242,7 @@ async fn codes_words_reactions_and_threads_decide_in_the_direct_messages(
 
     let thumbed = world.park("five").await;
     let card = world.card(ADA, &thumbed).await;
+    world.stands(&thumbed).await;
     world.slack.unreacts(ADA, &dm, &card.ts, "+1");
     world.slack.reacts(ADA, &dm, &card.ts, "eyes");
     world.settled().await;

@@ -135,6 +135,11 @@ impl Workspace {
             let profile = json!({
                 "id": "B0OTHER", "app_id": "A0OTHER", "name": "other", "deleted": false,
                 "updated": 1_759_000_000, "team_id": TEAM_ID, "is_workflow_bot": false,
+                "icons": {
+                    "image_36": "https://a.slack-edge.com/o36.png",
+                    "image_48": "https://a.slack-edge.com/o48.png",
+                    "image_72": "https://a.slack-edge.com/o72.png",
+                },
             });
             shown.extra.insert("bot_profile".to_owned(), profile);
             let ts = shown.ts.clone();
