@@ -251,3 +251,224 @@ fn command(me: &Me, privacy: Privacy, payload: &Value) -> Inbound {
     };
     Inbound { actor, place, event }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::envelope::store;
+
+    const ADA: &str = "U0ADA0001";
+
+    fn me(enterprise: Option<&str>) -> Me {
+        Me {
+            team: "T0HOME001".to_owned(),
+            enterprise: enterprise.map(str::to_owned),
+            user: "U0BOT0001".to_owned(),
+            bot: "B0BOT0001".to_owned(),
+        }
+    }
+
+    fn inbound_as(me: &Me, route: Route, privacy: Privacy, payload: &Value) -> Inbound {
+        read(&store(me, route, privacy, payload.clone())).unwrap()
+    }
+
+    fn event(event: &Value) -> Inbound {
+        let payload = json!({ "type": "event_callback", "event_id": "Ev1", "event": event });
+        inbound_as(&me(None), Route::EventsApi, Privacy::Private, &payload)
+    }
+
+    fn message(extra: &Value) -> Value {
+        let mut message = json!({
+            "type": "message", "channel": "D0ADA0001", "channel_type": "im", "user": ADA,
+            "text": "A1B2C3 approve", "ts": "1700000010.000400", "event_ts": "1700000010.000400",
+        });
+        for (key, value) in extra.as_object().unwrap() {
+            message[key] = value.clone();
+        }
+        message
+    }
+
+    fn key(route: Route, payload: &Value) -> String {
+        store(&me(None), route, Privacy::Shared, payload.clone()).dedup_key
+    }
+
+    #[rstest]
+    #[case::a_bot(json!({ "bot_id": "B0OTHER01" }))]
+    #[case::another_app_in_ones_name(json!({ "app_id": "A0OTHER01" }))]
+    #[case::a_profile_of_a_bot(json!({ "bot_profile": { "id": "B1" } }))]
+    #[case::ourselves(json!({ "user": "U0BOT0001" }))]
+    #[case::nobody(json!({ "user": null }))]
+    #[case::slack_itself(json!({ "user": "USLACKBOT" }))]
+    fn whoever_is_not_a_person_under_their_own_name_is_automated(#[case] extra: Value) {
+        assert!(event(&message(&extra)).actor.is_automated);
+    }
+
+    #[rstest]
+    #[case("bot_message")]
+    #[case("message_deleted")]
+    #[case("channel_join")]
+    #[case("a_new_subtype")]
+    fn messages_of_other_kinds_are_nothing(#[case] subtype: &str) {
+        assert_eq!(event(&message(&json!({ "subtype": subtype }))).event, Event::Ignored);
+    }
+
+    #[test]
+    fn a_change_counts_where_somebody_changed_their_words_and_then_as_secondhand() {
+        let changed = |before: Value, inner: Value| {
+            let mut new = json!({ "user": ADA, "text": "A1B2C3 approve", "ts": "1.1" });
+            for (name, value) in inner.as_object().unwrap() {
+                new[name] = value.clone();
+            }
+            event(&json!({
+                "type": "message", "subtype": "message_changed", "channel": "D0ADA0001",
+                "channel_type": "im", "message": new, "previous_message": before, "event_ts": "2.1",
+            }))
+        };
+        let edited = changed(json!({ "text": "A1B2C3 deny" }), json!({}));
+        assert!(matches!(edited.event, Event::Text { is_secondhand: true, .. }));
+        // A preview was added, or we don't know what it was before.
+        for before in [json!({ "text": "A1B2C3 approve" }), json!({}), json!(null)] {
+            assert_eq!(changed(before, json!({})).event, Event::Ignored);
+        }
+        let ours = changed(json!({ "text": "x" }), json!({ "user": "U0BOT0001", "bot_id": "B1" }));
+        assert!(ours.actor.is_automated);
+    }
+
+    #[test]
+    fn a_reply_in_a_thread_of_ours_names_its_root_and_one_in_another_does_not() {
+        let reply = |extra: Value| match event(&message(&extra)).event {
+            Event::Text { reply_to, .. } => reply_to,
+            other => panic!("{other:?}"),
+        };
+        let thread = json!({ "thread_ts": "1.5" });
+        assert_eq!(reply(thread).as_deref(), Some("1.5"));
+        let ours = json!({ "thread_ts": "1.5", "parent_user_id": "U0BOT0001" });
+        assert_eq!(reply(ours).as_deref(), Some("1.5"));
+        assert_eq!(reply(json!({ "thread_ts": "1.5", "parent_user_id": ADA })), None);
+        let root = json!({ "thread_ts": "1700000010.000400" });
+        assert_eq!(reply(root), None, "the root of a thread is no reply to itself");
+    }
+
+    #[rstest]
+    #[case(json!({ "text": "<@U0BOT0001> hello" }), "T0HOME001:C0OPS0001:1700000010.000400")]
+    #[case(json!({ "text": "hello" }), "T0HOME001:C0OPS0001")]
+    #[case(json!({ "thread_ts": "1.5" }), "T0HOME001:C0OPS0001:1.5")]
+    fn in_a_channel_a_thread_is_a_place(#[case] extra: Value, #[case] address: &str) {
+        let mut extra = extra;
+        extra["channel"] = "C0OPS0001".into();
+        extra["channel_type"] = "channel".into();
+        let payload = json!({ "event_id": "Ev1", "event": message(&extra) });
+        let inbound = inbound_as(&me(None), Route::EventsApi, Privacy::Shared, &payload);
+        assert_eq!(inbound.place.address, address);
+    }
+
+    #[test]
+    fn people_of_other_organisations_are_other_people() {
+        let realm = |me: &Me, payload: Value| {
+            inbound_as(me, Route::EventsApi, Privacy::Shared, &payload).actor.realm
+        };
+        let payload = |more: Value, extra: Value| {
+            let mut payload = json!({ "event_id": "Ev1", "event": message(&extra) });
+            for (name, value) in more.as_object().unwrap() {
+                payload[name] = value.clone();
+            }
+            payload
+        };
+        let theirs = json!({ "user_team": "T0OTHER01" });
+        assert_eq!(realm(&me(None), payload(json!({}), theirs.clone())), "T0OTHER01");
+        assert_eq!(realm(&me(None), payload(json!({}), json!({}))), "T0HOME001");
+        let ours = json!({ "user_team": "T0HOME001" });
+        assert_eq!(realm(&me(None), payload(json!({}), ours)), "T0HOME001");
+        // Within an organisation a person may have another workspace of it …
+        let corp = me(Some("E0CORP001"));
+        assert_eq!(realm(&corp, payload(json!({}), theirs.clone())), "E0CORP001");
+        // … unless the channel is shared with another one.
+        let shared = json!({ "is_ext_shared_channel": true });
+        assert_eq!(realm(&corp, payload(shared, theirs)), "T0OTHER01");
+    }
+
+    #[test]
+    fn a_click_of_an_organisation_wide_app_has_no_workspace() {
+        let payload = json!({
+            "type": "block_actions", "team": null, "enterprise": { "id": "E0CORP001" },
+            "is_enterprise_install": true, "user": { "id": "W0ADA0001", "team_id": "T0HOME009" },
+            "container": { "message_ts": "1.5", "channel_id": "D1" },
+            "actions": [{ "action_id": "g1", "value": "apr:x:reject" }],
+        });
+        for me in [me(None), me(Some("E0CORP001"))] {
+            let inbound = inbound_as(&me, Route::Interactive, Privacy::Shared, &payload);
+            assert_eq!(
+                (inbound.actor.realm.as_str(), inbound.actor.id.as_str()),
+                ("E0CORP001", "W0ADA0001")
+            );
+            let Event::Tap { token, message, .. } = inbound.event else { panic!() };
+            assert_eq!((token.as_str(), message.as_deref()), ("apr:x:reject", Some("1.5")));
+        }
+    }
+
+    #[test]
+    fn a_message_is_the_same_under_any_id_and_a_click_is_one_gesture() {
+        let named = |id: &str, kind: &str| {
+            let event = message(&json!({ "type": kind }));
+            key(Route::EventsApi, &json!({ "event_id": id, "event": event }))
+        };
+        assert_eq!(named("Ev1", "message"), named("Ev2", "app_mention"));
+        let other = message(&json!({ "ts": "1700000010.000500" }));
+        let other = key(Route::EventsApi, &json!({ "event_id": "Ev1", "event": other }));
+        assert_ne!(named("Ev1", "message"), other);
+        let click = |user: &str, at: &str| {
+            key(
+                Route::Interactive,
+                &json!({
+                    "type": "block_actions", "user": { "id": user }, "trigger_id": at,
+                    "container": { "message_ts": "1.5" },
+                    "actions": [{ "action_id": "apr:x:reject", "action_ts": at }],
+                }),
+            )
+        };
+        assert_eq!(click(ADA, "7.1"), click(ADA, "7.1"));
+        assert_ne!(click(ADA, "7.1"), click(ADA, "7.2"));
+        assert_ne!(click(ADA, "7.1"), click("U0BOB0002", "7.1"));
+    }
+
+    #[test]
+    fn of_a_huge_payload_the_words_and_the_click_are_kept() {
+        let blocks = vec![json!({ "type": "section", "text": "x".repeat(2_000) }); 40];
+        let said = event(&message(&json!({ "blocks": blocks, "thread_ts": "1.5" })));
+        let Event::Text { text, reply_to, .. } = said.event else { panic!() };
+        assert_eq!((text.as_str(), reply_to.as_deref()), ("A1B2C3 approve", Some("1.5")));
+        let payload = json!({
+            "type": "block_actions", "user": { "id": ADA }, "message": { "blocks": blocks },
+            "container": { "message_ts": "1.5", "channel_id": "D1" },
+            "actions": [{ "action_id": "apr:x:reject", "action_ts": "1.1" }],
+        });
+        let raw = store(&me(None), Route::Interactive, Privacy::Private, payload);
+        assert!(raw.body.len() < 1_000);
+        assert!(matches!(read(&raw).unwrap().event, Event::Tap { .. }));
+    }
+
+    proptest! {
+        #[test]
+        fn no_payload_makes_it_fail(
+            name in "[a-z_]{1,20}", value in "\\PC{0,60}", kind in 0_usize..6,
+        ) {
+            let value: Value = serde_json::from_str(&value).unwrap_or_else(|_| json!(value));
+            let kind = ["message", "app_mention", "reaction_added", "member_joined_channel",
+                "message_changed", "block_actions"][kind];
+            for route in [Route::EventsApi, Route::Interactive, Route::SlashCommands] {
+                for payload in [
+                    json!({ &name: value, "type": kind, "event": value, "actions": value }),
+                    json!({ "type": kind, "event": { "type": kind, &name: value, "user": value } }),
+                    json!({ "type": kind, "actions": [{ &name: value }], "view": { &name: value } }),
+                    value.clone(),
+                ] {
+                    let _ = inbound_as(&me(None), route, Privacy::Shared, &payload);
+                }
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Slack, end to end: a gateway, a stand-in for Slack, and people with nothing but
 //! a phone.
 
+mod both;
 mod ingest;
 mod places;
 
