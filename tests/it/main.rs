@@ -19,6 +19,7 @@ mod decisions;
 mod disk_full;
 mod explain;
 mod foreign;
+mod foreign_slack;
 mod operations;
 mod reading;
 mod router;
