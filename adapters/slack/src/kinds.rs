@@ -12,7 +12,7 @@ use crate::Slack;
 
 /// How long input waits for it; then the conversation counts as one that others
 /// read too.
-const PATIENCE: Duration = Duration::from_millis(1_200);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Conversations that are remembered.
 const MOST: usize = 10_000;
 

@@ -30,6 +30,8 @@ const DEAD: Duration = Duration::from_secs(75);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often it is noted that the connection works.
 const REPORT: Duration = Duration::from_mins(1);
+/// How long a connection may go on after its end was announced.
+const FAREWELL: Duration = Duration::from_secs(30);
 /// The longest pause after failures.
 const LONGEST: Duration = Duration::from_secs(30);
 /// To somebody who types the command and nothing else.
@@ -64,6 +66,8 @@ enum Sign {
     Greeted(u64),
     /// It will be closed, or nobody should count on it any more.
     Retires,
+    /// Too many are open for the app.
+    Crowded,
     /// The app may not connect this way.
     Forbidden,
 }
@@ -140,7 +144,21 @@ impl Keeper {
                         is_greeted = true;
                         self.greeted(open).await;
                     }
-                    Sign::Retires => is_wanted = true,
+                    Sign::Retires => {
+                        // One that ends before it was greeted came to nothing.
+                        if !is_greeted {
+                            self.failures += 1;
+                        }
+                        is_wanted = true;
+                    }
+                    Sign::Crowded => {
+                        self.failures = (self.failures + 1).max(3);
+                        let why = "too many connections are open for this app; another program \
+                                   uses its token";
+                        tracing::warn!("Slack: {why}");
+                        self.report(Some(why)).await;
+                        is_wanted = true;
+                    }
                     Sign::Forbidden => {
                         let why = "Socket Mode is switched off for the app; switch it on in the \
                                    app's settings and start Sayso again";
@@ -235,23 +253,35 @@ struct Connection {
 
 impl Connection {
     async fn run(self, socket: Socket) -> End {
+        let mut running = JoinSet::new();
+        let end = self.converse(socket, &mut running).await;
+        // A click comes once: what is under way is stored, also when nobody can be
+        // told any more.
+        while running.join_next().await.is_some() {}
+        end
+    }
+
+    async fn converse(&self, socket: Socket, running: &mut JoinSet<()>) -> End {
         let (mut sink, mut frames) = socket.split();
-        let (acks, mut acked) = mpsc::channel::<Frame>(64);
+        // Not bounded: whoever puts something in it is who takes it out. There are
+        // as many as the other side waits for.
+        let (acks, mut acked) = mpsc::unbounded_channel::<Frame>();
         let mut ping = tokio::time::interval(PING);
         ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = Instant::now();
-        let mut is_retired = false;
-        let mut running = JoinSet::new();
+        let mut retired: Option<Instant> = None;
         loop {
             tokio::select! {
                 frame = frames.next() => {
                     last = Instant::now();
                     match frame {
                         Some(Ok(Frame::Text(text))) => {
-                            match self.take(text.as_str(), &acks, &mut running).await {
-                                Some(Sign::Retires) if is_retired => {}
+                            match self.take(text.as_str(), &acks, running).await {
+                                Some(Sign::Retires | Sign::Crowded) if retired.is_some() => {}
                                 Some(sign) => {
-                                    is_retired |= matches!(sign, Sign::Retires);
+                                    if matches!(sign, Sign::Retires | Sign::Crowded) {
+                                        retired = Some(Instant::now());
+                                    }
                                     if self.signs.send(sign).await.is_err() {
                                         return End::Orderly;
                                     }
@@ -272,6 +302,10 @@ impl Connection {
                 }
                 Some(_) = running.join_next() => {}
                 _ = ping.tick() => {
+                    if retired.is_some_and(|since| since.elapsed() > FAREWELL) {
+                        let _ = sink.close().await;
+                        return End::Orderly;
+                    }
                     if last.elapsed() > DEAD {
                         return End::Lost("nothing came for over a minute");
                     }
@@ -288,7 +322,7 @@ impl Connection {
     async fn take(
         &self,
         frame: &str,
-        acks: &mpsc::Sender<Frame>,
+        acks: &mpsc::UnboundedSender<Frame>,
         running: &mut JoinSet<()>,
     ) -> Option<Sign> {
         let Ok(envelope) = serde_json::from_str::<Envelope>(frame) else {
@@ -300,6 +334,7 @@ impl Connection {
             "disconnect" => {
                 return Some(match envelope.reason.as_deref() {
                     Some("link_disabled") => Sign::Forbidden,
+                    Some("too_many_websockets") => Sign::Crowded,
                     _ => Sign::Retires,
                 });
             }
@@ -309,7 +344,7 @@ impl Connection {
             kind => {
                 tracing::debug!("Slack sent a frame of an unknown kind, {kind}; it is skipped");
                 let id = envelope.id?;
-                let _ = acks.send(ack(&id, None)).await;
+                let _ = acks.send(ack(&id, None));
                 return None;
             }
         };
@@ -321,7 +356,7 @@ impl Connection {
             // Without an acknowledgement it comes again.
             if slack.take(inbox.as_ref(), route, payload).await.is_ok() {
                 // If the connection is gone by then, it comes again and is known.
-                let _ = acks.send(ack(&id, usage)).await;
+                let _ = acks.send(ack(&id, usage));
             }
         };
         if route == Route::EventsApi {
