@@ -185,6 +185,10 @@ impl Write for Route {
 
     async fn run(&self, tx: &mut Tx) -> Result<Routed, StoreError> {
         let Self { channel, inbound, policy, speaks, .. } = self;
+        if let Arrival::New(item) = &self.arrival {
+            // Of one conversation one at a time, whichever process it came to.
+            store::requests::wait_turn(tx, &item.lane).await?;
+        }
         let routed = route(tx, channel, inbound, *policy, *speaks).await?;
         let fate = Fate {
             outcome: routed.outcome.as_str().to_owned(),
@@ -317,16 +321,25 @@ async fn read_text(
     if let Some(intent) = address::by_code(tx, actor, account, text).await? {
         return Ok(intent);
     }
+    let mut is_about_another = false;
     if let Some(message) = reply_to {
         let card = store::requests::find_by_message(tx, place.channel, place.address, message);
         if let Some(request) = card.await? {
             return Ok(address::about(request, text, Means::Quote));
         }
+        is_about_another = true;
     }
     if let Some(intent) = prompt::read(tx, actor, place, text).await? {
         return Ok(intent);
     }
-    bare::read(tx, actor, place, text).await
+    let intent = bare::read(tx, actor, place, text).await?;
+    if is_about_another && matches!(intent, Intent::Decide { .. }) {
+        // A reply to something else is no word about what happens to wait here.
+        let (channel, address) = (place.channel, place.address);
+        let live = store::requests::list_live_at(tx, actor.principal, channel, address).await?;
+        return Ok(Intent::Pass(Some(wording::hint(&live))));
+    }
+    Ok(intent)
 }
 
 async fn carry_out(

@@ -48,8 +48,9 @@ pub async fn see(tx: &mut Tx, channel: &str, address: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// Notes of a place that is known that nothing can be written there any more, or,
-/// without a reason, that something can, and that it is to be looked at.
+/// Notes of a place that is known, and of the threads or topics in it, that nothing
+/// can be written there any more, or, without a reason, that something can, and that
+/// it is to be looked at.
 ///
 /// # Errors
 ///
@@ -60,12 +61,16 @@ pub async fn set_closed(
     address: &str,
     why: Option<&str>,
 ) -> Result<(), StoreError> {
-    sqlx::query("UPDATE places SET closed = $3, looked_at = 0 WHERE channel = $1 AND address = $2")
-        .bind(channel.to_owned())
-        .bind(address.to_owned())
-        .bind(why.map(str::to_owned))
-        .execute(tx.conn())
-        .await?;
+    sqlx::query(
+        "UPDATE places SET closed = $3, looked_at = 0
+          WHERE channel = $1 AND (address = $2 OR address LIKE $4)",
+    )
+    .bind(channel.to_owned())
+    .bind(address.to_owned())
+    .bind(why.map(str::to_owned))
+    .bind(format!("{address}:%"))
+    .execute(tx.conn())
+    .await?;
     Ok(())
 }
 

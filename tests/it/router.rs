@@ -217,6 +217,25 @@ async fn a_thumb_decides_the_card_it_is_put_on(
 
 #[rstest]
 #[tokio::test]
+async fn a_reply_to_something_else_decides_nothing_of_what_waits(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let only = given(&world, "tool").await;
+    let reply_to = Some("a-message-that-is-no-card".to_owned());
+    let yes = Event::Text { text: "yes".into(), reply_to: reply_to.clone(), is_secondhand: false };
+    let routed = world.does(&world.ada, yes).await;
+    assert_eq!(routed.outcome.as_str(), "passed");
+    assert!(routed.reply.unwrap().contains("not taken as a decision"));
+    assert_eq!(world.get(&only).await.status, Status::Pending);
+    // The code says which, wherever it stands.
+    let text = format!("{} yes", only.code);
+    world.does(&world.ada, Event::Text { text, reply_to, is_secondhand: false }).await;
+    assert_eq!(world.get(&only).await.status, Status::Approved);
+}
+
+#[rstest]
+#[tokio::test]
 async fn replying_to_a_card_selects_it(
     #[values(Database::Sqlite, Database::Postgres)] database: Database,
 ) {

@@ -3,6 +3,7 @@
 use sayso_channel::{Privacy, RawInbound};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 /// Bytes of a payload that are stored; of a larger one only what is needed.
 const LARGEST: usize = 60_000;
@@ -92,6 +93,15 @@ pub(crate) fn store(me: &Me, route: Route, privacy: Privacy, payload: Value) -> 
 /// click once: a message is known by where and when it was written, a click by
 /// who made it where and when, anything else by its id.
 fn dedup_key(route: Route, payload: &Value) -> String {
+    let key = name(route, payload);
+    // Without what makes it known, only the very same is the same.
+    if key.contains(":-") {
+        return format!("{key}:{}", hex::encode(Sha256::digest(payload.to_string())));
+    }
+    key
+}
+
+fn name(route: Route, payload: &Value) -> String {
     let part = |path: &str| text(payload, path).unwrap_or("-");
     match route {
         Route::EventsApi => match (part("/event/type"), text(payload, "/event/subtype")) {

@@ -145,8 +145,12 @@ pub(crate) async fn run(slack: &Slack, inbox: &dyn Inbox) {
     loop {
         let looked: Result<Value, _> = slack.form("auth.test", &[]).await;
         let trouble = looked.err().map(|fault| words(&fault));
-        let receiver = slack.realm().await.unwrap_or_default();
-        inbox.report(NAME, &receiver, trouble.as_deref()).await;
+        if let Some(receiver) = slack.realm().await {
+            inbox.report(NAME, &receiver, trouble.as_deref()).await;
+        } else {
+            // There is nobody yet of whom it could be noted.
+            tracing::warn!(reason = trouble, "Slack: who we are could not be found out");
+        }
         tokio::time::sleep(if trouble.is_some() { LOOK_AGAIN } else { LOOK }).await;
     }
 }

@@ -139,7 +139,9 @@ fn said(me: &Me, privacy: Privacy, payload: &Value, event: &Value) -> Inbound {
     let begins = (is_spoken_to && !is_private).then(|| text(words, "/ts")).flatten();
     let within = thread.or(begins).filter(|_| !is_private);
     let is_ours = text(words, "/parent_user_id").is_none_or(|user| user == me.user);
-    let reply_to = thread.filter(|_| is_ours).map(str::to_owned);
+    // Alone with us every thread is about its root; elsewhere only one of ours is
+    // for us.
+    let reply_to = thread.filter(|_| is_ours || is_private).map(str::to_owned);
     let place = Place { address: me.address(channel, within), privacy };
     let event = if said.is_empty() {
         Event::Ignored
@@ -348,7 +350,9 @@ mod tests {
         assert_eq!(reply(thread).as_deref(), Some("1.5"));
         let ours = json!({ "thread_ts": "1.5", "parent_user_id": "U0BOT0001" });
         assert_eq!(reply(ours).as_deref(), Some("1.5"));
-        assert_eq!(reply(json!({ "thread_ts": "1.5", "parent_user_id": ADA })), None);
+        // Alone with us a thread is about its root, whoever wrote it.
+        let own = json!({ "thread_ts": "1.5", "parent_user_id": ADA });
+        assert_eq!(reply(own).as_deref(), Some("1.5"));
         let root = json!({ "thread_ts": "1700000010.000400" });
         assert_eq!(reply(root), None, "the root of a thread is no reply to itself");
     }

@@ -319,7 +319,10 @@ impl Channel for Slack {
             told = self.call::<_, IgnoredAny>("chat.postEphemeral", &call).await.map(|_| ());
         }
         // Where the bot is no member, the click brought an address of its own.
-        if let (Err(Fault::Refused { .. }), Some(address)) = (&told, address) {
+        // It helps as well while the method is paused.
+        let is_untold =
+            matches!(told, Err(Fault::Refused { .. } | Fault::Wait(_) | Fault::NotSent(_)));
+        if let Some(address) = address.filter(|_| is_untold) {
             let body = json!({
                 "response_type": "ephemeral", "replace_original": false, "text": said,
             });

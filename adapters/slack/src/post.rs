@@ -133,6 +133,13 @@ impl Slack {
                 .with_unfurl_links(false)
                 .with_unfurl_media(false);
         call.thread_ts = to.thread.clone().map(Into::into);
+        let mut call = serde_json::to_value(&call).unwrap_or_default();
+        if let Some(fields) = call.as_object_mut().filter(|_| message.blocks.is_empty()) {
+            // Words alone are shown as they are: nothing in them is bold, a list or
+            // a link.
+            fields.insert("mrkdwn".to_owned(), false.into());
+            fields.insert("parse".to_owned(), "none".into());
+        }
         self.call(method(what), &call).await.map_err(|fault| self.trouble(what, fault))
     }
 
@@ -174,7 +181,7 @@ impl Slack {
         let is_open = !card.actions.is_empty();
         let mut posted = Err(refused_in_every_form());
         // Whatever the platform has against its form, in words it goes.
-        for message in whole_forms(card, POSTED_WORDS) {
+        for message in whole_forms(card) {
             posted = self.post(to, &message, What::Card).await;
             if !matches!(posted, Err(Trouble::Form(_))) {
                 break;
@@ -210,13 +217,11 @@ impl Slack {
         card: &Card,
     ) -> Result<Receipt, SendError> {
         let is_open = !card.actions.is_empty();
-        let mut edited = Err(refused_in_every_form());
-        for message in whole_forms(card, EDITED_WORDS) {
-            edited = self.edit(to, id, &message).await;
-            if !matches!(edited, Err(Trouble::Form(_))) {
-                break;
-            }
-        }
+        // Not in words alone: those of an edit may look different from the text.
+        let edited = match render::whole_card(card) {
+            Some(message) => self.edit(to, id, &message).await,
+            None => Err(refused_in_every_form()),
+        };
         let edited = match edited {
             Err(Trouble::Form(_)) if is_open => {
                 let key = Told::key(to, id, card);
@@ -239,6 +244,12 @@ impl Slack {
             // simply done again.
             Err(Trouble::Final(SendError::Unknown { reason })) => {
                 Err(SendError::Retry { after: Duration::from_secs(1), reason })
+            }
+            // Buttons of a card that has ended must go, whatever the platform says.
+            Err(Trouble::Final(SendError::Rejected { reason }) | Trouble::Form(reason))
+                if !is_open =>
+            {
+                Err(SendError::Retry { after: Duration::from_mins(1), reason })
             }
             Err(trouble) => Err(trouble.into_error()),
         }
@@ -273,10 +284,13 @@ impl Slack {
         let ticket: Ticket =
             self.form("files.getUploadURLExternal", &fields).await.map_err(send_error)?;
         self.shared.api.upload(&ticket.upload_url, text.into_bytes()).await.map_err(send_error)?;
-        let done = json!({
+        let mut done = json!({
             "files": [{ "id": ticket.file_id, "title": format!("The whole text of {name}") }],
-            "channel_id": to.channel, "thread_ts": to.thread,
+            "channel_id": to.channel,
         });
+        if let (Some(thread), Some(fields)) = (&to.thread, done.as_object_mut()) {
+            fields.insert("thread_ts".to_owned(), thread.as_str().into());
+        }
         let shared: Result<Value, Fault> = self.call("files.completeUploadExternal", &done).await;
         shared.map(|_| ()).map_err(send_error)
     }
@@ -304,9 +318,15 @@ impl Slack {
     }
 }
 
-/// The forms of a card that leave nothing out.
-fn whole_forms(card: &Card, words: usize) -> Vec<Message> {
-    render::whole_card(card).into_iter().chain(render::whole_words(card, words)).collect()
+/// The forms of a new card that leave nothing out. One that is too long for a card
+/// is not put into words instead: so many are folded.
+fn whole_forms(card: &Card) -> Vec<Message> {
+    match render::whole_card(card) {
+        Some(message) => {
+            std::iter::once(message).chain(render::whole_words(card, POSTED_WORDS)).collect()
+        }
+        None => Vec::new(),
+    }
 }
 
 /// The forms of a card that may be cut, each shorter than the one before, the

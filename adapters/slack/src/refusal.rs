@@ -36,15 +36,7 @@ pub(crate) enum Refusal {
 const TABLE: &[(Refusal, &[&str])] = &[
     (
         Refusal::Gone,
-        &[
-            "message_not_found",
-            "cant_update_message",
-            "edit_window_closed",
-            "cant_delete_message",
-            "thread_not_found",
-            "cannot_reply_to_message",
-            "block_mismatch",
-        ],
+        &["message_not_found", "cant_update_message", "edit_window_closed", "cant_delete_message"],
     ),
     (Refusal::Deactivated, &["user_disabled", "user_not_found", "user_not_visible", "is_inactive"]),
     (Refusal::NoChannel, &["channel_not_found", "users_not_found"]),
@@ -56,6 +48,7 @@ const TABLE: &[(Refusal, &[&str])] = &[
         &[
             "invalid_blocks",
             "invalid_blocks_format",
+            "block_mismatch",
             "msg_blocks_too_long",
             "msg_too_long",
             "no_text",

@@ -30,6 +30,8 @@ const DEAD: Duration = Duration::from_secs(75);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often it is noted that the connection works.
 const REPORT: Duration = Duration::from_mins(1);
+/// A connection that did not last so long was a failure.
+const LASTING: Duration = Duration::from_secs(30);
 /// How long a connection may go on after its end was announced.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// The longest pause after failures.
@@ -87,7 +89,6 @@ pub(crate) async fn run(slack: &Slack, inbox: &Arc<dyn Inbox>, app_token: &Token
             Ok(me) => break me.realm().to_owned(),
             Err(fault) => {
                 tracing::warn!(reason = words(&fault), "Slack: who we are could not be found out");
-                inbox.report(NAME, "", Some(&words(&fault))).await;
                 tokio::time::sleep(LONGEST).await;
             }
         }
@@ -97,7 +98,10 @@ pub(crate) async fn run(slack: &Slack, inbox: &Arc<dyn Inbox>, app_token: &Token
         inbox: Arc::clone(inbox),
         receiver,
         connections: JoinSet::new(),
+        current: None,
+        opened: 0,
         failures: 0,
+        trouble: None,
     };
     keeper.keep(app_token).await;
 }
@@ -106,58 +110,51 @@ struct Keeper {
     slack: Slack,
     inbox: Arc<dyn Inbox>,
     receiver: String,
-    connections: JoinSet<End>,
+    connections: JoinSet<(u64, End)>,
+    /// The connection that is counted on; others are on their way out.
+    current: Option<Current>,
+    /// How many were opened.
+    opened: u64,
     failures: u32,
+    /// What the operator should know although the connection works.
+    trouble: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Current {
+    number: u64,
+    since: Instant,
+    is_greeted: bool,
 }
 
 impl Keeper {
     async fn keep(&mut self, app_token: &Token) {
         let (signs, mut signed) = mpsc::channel(16);
-        let mut is_wanted = true;
         let mut report = tokio::time::interval(REPORT);
         report.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut is_greeted = false;
         loop {
-            if is_wanted {
-                is_wanted = false;
-                is_greeted = false;
-                if !self.open(app_token, &signs).await {
-                    // Nothing helps before the operator has done something.
-                    std::future::pending::<()>().await;
-                }
+            if self.current.is_none() && !self.open(app_token, &signs).await {
+                // Nothing helps before the operator has done something.
+                std::future::pending::<()>().await;
             }
             tokio::select! {
-                Some(end) = self.connections.join_next() => {
-                    if let Ok(End::Lost(why)) = end {
+                Some(ended) = self.connections.join_next() => {
+                    let Ok((number, end)) = ended else { continue };
+                    if let End::Lost(why) = end {
                         tracing::info!("Slack: a connection was lost: {why}");
                     }
-                    if self.connections.is_empty() {
-                        if !is_greeted {
-                            self.failures += 1;
-                        }
-                        is_wanted = true;
-                    }
+                    self.count_on_no_longer(number);
                 }
-                Some(sign) = signed.recv() => match sign {
-                    Sign::Greeted(open) => {
-                        self.failures = 0;
-                        is_greeted = true;
-                        self.greeted(open).await;
-                    }
-                    Sign::Retires => {
-                        // One that ends before it was greeted came to nothing.
-                        if !is_greeted {
-                            self.failures += 1;
-                        }
-                        is_wanted = true;
-                    }
+                Some((number, sign)) = signed.recv() => match sign {
+                    Sign::Greeted(open) => self.greeted(number, open).await,
+                    Sign::Retires => self.count_on_no_longer(number),
                     Sign::Crowded => {
-                        self.failures = (self.failures + 1).max(3);
+                        self.failures = self.failures.max(3);
                         let why = "too many connections are open for this app; another program \
                                    uses its token";
                         tracing::warn!("Slack: {why}");
                         self.report(Some(why)).await;
-                        is_wanted = true;
+                        self.count_on_no_longer(number);
                     }
                     Sign::Forbidden => {
                         let why = "Socket Mode is switched off for the app; switch it on in the \
@@ -167,45 +164,68 @@ impl Keeper {
                         std::future::pending::<()>().await;
                     }
                 },
-                _ = report.tick() => if is_greeted { self.report(None).await },
+                _ = report.tick() => {
+                    if self.current.is_some_and(|current| current.is_greeted) {
+                        self.report(self.trouble.as_deref()).await;
+                    }
+                }
             }
         }
+    }
+
+    /// Another connection is to be opened in the place of this one, if it was counted
+    /// on. One that did not last was a failure.
+    fn count_on_no_longer(&mut self, number: u64) {
+        let Some(current) = self.current.filter(|current| current.number == number) else {
+            return;
+        };
+        let has_lasted = current.is_greeted && current.since.elapsed() > LASTING;
+        self.failures = if has_lasted { 0 } else { self.failures + 1 };
+        self.current = None;
     }
 
     async fn report(&self, trouble: Option<&str>) {
         self.inbox.report(NAME, &self.receiver, trouble).await;
     }
 
-    async fn greeted(&self, open: u64) {
-        let ours = u64::try_from(self.connections.len()).unwrap_or(u64::MAX);
-        if open > ours {
-            // Each payload goes to one of them: what the others get is lost to us.
-            let foreign = format!(
-                "{open} connections are open for this app and {ours} is ours; another program \
-                 takes a part of what people do"
-            );
-            tracing::warn!("Slack: {foreign}");
-            self.report(Some(&foreign)).await;
-        } else {
-            self.report(None).await;
+    async fn greeted(&mut self, number: u64, open: u64) {
+        if let Some(current) = self.current.as_mut().filter(|current| current.number == number) {
+            current.is_greeted = true;
         }
+        let ours = u64::try_from(self.connections.len()).unwrap_or(u64::MAX);
+        // Each payload goes to one of them: what the others get is lost to us.
+        self.trouble = (open > ours).then(|| {
+            format!(
+                "{open} connections are open for this app, of which {ours} is ours; another \
+                 program, or a connection that was lost, takes a part of what people do"
+            )
+        });
+        if let Some(trouble) = &self.trouble {
+            tracing::warn!("Slack: {trouble}");
+        }
+        self.report(self.trouble.as_deref()).await;
     }
 
     /// Opens the next connection, however long that takes; `false` when it can't
     /// be before the operator has done something.
-    async fn open(&mut self, app_token: &Token, signs: &mpsc::Sender<Sign>) -> bool {
+    async fn open(&mut self, app_token: &Token, signs: &mpsc::Sender<(u64, Sign)>) -> bool {
         loop {
             if self.failures > 0 {
                 tokio::time::sleep(pause(self.failures)).await;
             }
             let fault = match self.connect(app_token).await {
                 Ok(socket) => {
+                    self.opened += 1;
+                    let number = self.opened;
                     let connection = Connection {
+                        number,
                         slack: self.slack.clone(),
                         inbox: Arc::clone(&self.inbox),
                         signs: signs.clone(),
                     };
-                    self.connections.spawn(connection.run(socket));
+                    self.connections.spawn(async move { (number, connection.run(socket).await) });
+                    let since = Instant::now();
+                    self.current = Some(Current { number, since, is_greeted: false });
                     return true;
                 }
                 Err(fault) => fault,
@@ -246,9 +266,10 @@ fn pause(failures: u32) -> Duration {
 }
 
 struct Connection {
+    number: u64,
     slack: Slack,
     inbox: Arc<dyn Inbox>,
-    signs: mpsc::Sender<Sign>,
+    signs: mpsc::Sender<(u64, Sign)>,
 }
 
 impl Connection {
@@ -269,7 +290,8 @@ impl Connection {
         let mut ping = tokio::time::interval(PING);
         ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut last = Instant::now();
-        let mut retired: Option<Instant> = None;
+        let opened = Instant::now();
+        let (mut is_greeted, mut retired) = (false, None::<Instant>);
         loop {
             tokio::select! {
                 frame = frames.next() => {
@@ -282,7 +304,8 @@ impl Connection {
                                     if matches!(sign, Sign::Retires | Sign::Crowded) {
                                         retired = Some(Instant::now());
                                     }
-                                    if self.signs.send(sign).await.is_err() {
+                                    is_greeted |= matches!(sign, Sign::Greeted(_));
+                                    if self.signs.send((self.number, sign)).await.is_err() {
                                         return End::Orderly;
                                     }
                                 }
@@ -305,6 +328,9 @@ impl Connection {
                     if retired.is_some_and(|since| since.elapsed() > FAREWELL) {
                         let _ = sink.close().await;
                         return End::Orderly;
+                    }
+                    if !is_greeted && opened.elapsed() > PATIENCE {
+                        return End::Lost("it was not greeted");
                     }
                     if last.elapsed() > DEAD {
                         return End::Lost("nothing came for over a minute");

@@ -452,3 +452,21 @@ async fn a_card_whose_sending_is_in_doubt_is_adopted_by_the_first_click(
     world.press(ADA, &card, "Approve once");
     assert!(world.closed(ADA, &parked).await.contains("Approved by owner"));
 }
+
+#[rstest]
+#[tokio::test]
+async fn words_in_a_thread_that_is_no_cards_decide_nothing(
+    #[values(Database::Sqlite, Database::Postgres)] database: Database,
+) {
+    let Some(world) = World::new(database).await else { return };
+    let dm = world.slack.dm(ADA);
+    let own = world.slack.says(ADA, "what was that?");
+    let parked = world.park("one").await;
+    world.card(ADA, &parked).await;
+    world.stands(&parked).await;
+    world.slack.says_in(ADA, &dm, "yes", Some(&own));
+    world.hears(&dm, "not taken as a decision").await;
+    assert_eq!(world.status(&parked).await, "pending");
+    world.slack.says(ADA, "yes");
+    assert!(world.closed(ADA, &parked).await.contains("Approved by owner"));
+}
