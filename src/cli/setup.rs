@@ -49,8 +49,8 @@ pub(super) enum Guardian {
         /// The account's immutable id.
         #[arg(long, value_name = "ID")]
         user: String,
-        /// The workspace or organisation of a Slack account.
-        #[arg(long, value_name = "ID", default_value = "")]
+        /// The workspace or organisation of a Slack account; by default the bot's own.
+        #[arg(long, value_name = "ID")]
         team: Option<String>,
         /// The private conversation, if it is known.
         #[arg(long, value_name = "CHAT")]

@@ -437,10 +437,13 @@ fn guardians_come_and_go() {
     let unclear = home.run(&["ask", "Name?"]);
     assert_eq!(unclear.code, 2);
     assert!(unclear.err.contains("--guardian"), "{}", unclear.err);
-    for (user, channel) in [("@bob", "telegram"), ("777000", "telegram"), ("bob", "slack")] {
+    for (user, channel) in [("@bob", "telegram"), ("777000", "telegram")] {
         let bound = home.run(&["guardian", "bind", "bob", "--channel", channel, "--user", user]);
         assert_eq!(bound.code, 1, "{user}");
     }
+    let on_slack = ["guardian", "bind", "bob", "--channel", "slack", "--team", "T0001", "--user"];
+    let named = home.run(&[&on_slack[..], &["bob"]].concat());
+    assert!(named.code == 1 && named.err.contains("an id like"), "{}", named.err);
     let args = ["guardian", "bind", "bob", "--channel", "telegram", "--user", "700001"];
     assert_eq!(home.run(&args).code, 0);
     assert_eq!(home.run(&args).code, 1, "an account belongs to one person");
@@ -457,4 +460,38 @@ fn a_command_that_is_stopped_withdraws_what_it_asked() {
     let shown = home.json(&["requests", "show", request["id"].as_str().unwrap()]);
     assert_eq!(shown["status"], "cancelled");
     assert_eq!(shown["outcome"]["reason"], "the command stopped waiting");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_on_slack_belongs_to_the_bots_own_workspace_unless_another_is_named() {
+    use sayso_emulators::slack::{Credentials, TEAM_ID, Workspace};
+
+    let home = Home::new();
+    let bind = |user: &'static str, team: Option<&'static str>, url: &str| {
+        let mut args = vec!["guardian", "bind", "bob", "--channel", "slack", "--user", user];
+        args.extend(team.into_iter().flat_map(|team| ["--team", team]));
+        let mut command = home.command(&args);
+        command.env("SAYSO_SLACK__BOT_TOKEN", "xoxb-stand-in");
+        command.env("SAYSO_SLACK__APP_TOKEN", "xapp-stand-in").env("SAYSO_SLACK__API_URL", url);
+        command.output().unwrap()
+    };
+    home.run(&["guardian", "add", "bob"]);
+    let slack = Workspace::start(Credentials::default()).await;
+    let url = slack.api_url().to_string();
+    assert!(bind("U0BOB0002", None, &url).status.success());
+    assert!(bind("U0BOB0003", Some("T0OTHER"), &url).status.success());
+    let unasked = bind("U0BOB0004", None, "http://127.0.0.1:1/api");
+    assert!(String::from_utf8_lossy(&unasked.stderr).contains("--team"), "{unasked:?}");
+
+    let location = sayso::store::Location::Sqlite(home.dir.path().join("sayso.db"));
+    let clock = sayso::clock::Clock::system();
+    let store = sayso::store::Store::open(&location, clock).await.unwrap();
+    let mut tx = store.read().await.unwrap();
+    for (realm, user) in [(TEAM_ID, "U0BOB0002"), ("T0OTHER", "U0BOB0003")] {
+        let bound = sayso::store::people::find_binding(&mut tx, "slack", realm, user).await;
+        let address = bound.unwrap().unwrap().address;
+        assert_eq!(address, Some(format!("{realm}:@{user}")), "opened when it is needed");
+    }
+    let none = sayso::store::people::find_binding(&mut tx, "slack", TEAM_ID, "U0BOB0004").await;
+    assert_eq!(none.unwrap(), None);
 }
